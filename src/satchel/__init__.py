@@ -1,0 +1,38 @@
+"""Satchel: language models you can open.
+
+>>> import satchel
+>>> model = satchel.train("my.txt", model="ngram")
+>>> model.evaluate("held-out.txt").bits_per_byte
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from satchel.api import LanguageModel as LanguageModel
+    from satchel.api import load as load
+    from satchel.api import train as train
+    from satchel.errors import SatchelError as SatchelError
+
+# Where each public name lives. Importing satchel imports none of it, so that it costs nothing.
+_HOMES = {
+    "LanguageModel": "satchel.api",
+    "SatchelError": "satchel.errors",
+    "load": "satchel.api",
+    "train": "satchel.api",
+}
+
+__all__ = ["LanguageModel", "SatchelError", "__version__", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,7 @@
+"""What people hold in their hands: `satchel.train`, `satchel.load`, and the models they return."""
+
+from satchel.api.loading import import_arpa, load
+from satchel.api.models import LanguageModel
+from satchel.api.training import Plan, carry_out, plan, train
+
+__all__ = ["LanguageModel", "Plan", "carry_out", "import_arpa", "load", "plan", "train"]

@@ -1,0 +1,94 @@
+"""From a run folder, or from a file of another tool, to a model."""
+
+from pathlib import Path
+
+from satchel import config, durable, tensors
+from satchel.api.models import LanguageModel
+from satchel.api.settings import Progress, RunSettings, silent
+from satchel.errors import RunError
+from satchel.ngram import arpa
+from satchel.ngram.tables import Table, table_from_arrays
+from satchel.runs import folder as runs
+from satchel.text.reading import Corpus, file_source, lines
+from satchel.text.tokenizer import Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
+
+
+def load(run: str | Path) -> LanguageModel:
+    """Return the model of a run folder, once all of it is known to be sound."""
+    folder = Path(run)
+    described = runs.read_config(folder)
+    if described.task != "lm":
+        raise RunError(
+            f"is a run for the task {described.task}, expected lm", "use a language model's run", where=str(folder)
+        )
+    settings = config.build(RunSettings, described.settings, str(folder / runs.CONFIG))
+    tokenizer = runs.read_run_tokenizer(folder, described)
+    path = folder / runs.MODEL
+    arrays, metadata = tensors.read(path)
+    if metadata.get("tokenizer") != tokenizer.sha256:
+        raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
+    table = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
+    return LanguageModel(table, tokenizer, settings, described, folder)
+
+
+def import_arpa(
+    path: str | Path,
+    out: str | Path,
+    *,
+    tokenizer: str | Path = "word",
+    force: bool = False,
+    progress: Progress = silent,
+) -> LanguageModel:
+    """Make a run of an ARPA file and return its model.
+
+    `tokenizer` says what its words are: `word`, `char`, or the run or tokenizer.json it was made with.
+    """
+    source = file_source(Path(path))
+    corpus = Corpus(str(path), (source,))
+    table, spellings, unknown = arpa.read_arpa(
+        lines(corpus.texts(source)), source.where, lambda stage: progress(stage, None)
+    )
+    made = _tokenizer_of(spellings, unknown, str(tokenizer))
+    table = _renumbered(table, spellings, unknown, made, str(path))
+    rule = "line" if table.levels[0].probabilities[-1] > 0 else "stream"
+    settings = config.build(
+        RunSettings,
+        {
+            "data": {"documents": rule},
+            "tokenizer": {"kind": made.kind if made.kind in ("char", "byte", "word", "bpe", "unigram") else "word"},
+            "model": {"order": table.order, "smoothing": "imported"},
+        },
+    )
+    target = Path(out)
+    described = runs.describe(
+        "lm", settings, made, source.name, corpus.identity(), {"imported": source.name, "ngrams": table.sizes}
+    )
+    with durable.new_folder(target, runs.is_run if force else None) as folder:
+        progress("writing", None)
+        runs.write_model(folder, described, made, table.arrays())
+    return LanguageModel(table, made, settings, described, target)
+
+
+def _tokenizer_of(spellings: list[str], unknown: int | None, choice: str) -> Tokenizer:
+    known = [spelling for index, spelling in enumerate(spellings) if index != unknown]
+    if choice == "word":
+        return word_tokenizer(known)
+    if choice == "char":
+        return char_tokenizer(known)
+    return load_tokenizer(Path(choice))
+
+
+def _renumbered(table: Table, spellings: list[str], unknown: int | None, tokenizer: Tokenizer, where: str) -> Table:
+    """Return the table with the tokenizer's ids for its words; ids that it lacks have no probability."""
+    ids = {spelling: id_ for id_, spelling in enumerate(tokenizer.spellings)}
+    moved = []
+    for index, spelling in enumerate(spellings):
+        id_ = tokenizer.unknown if index == unknown else ids.get(spelling)
+        if id_ is None:
+            raise RunError(
+                f"the tokenizer has no token {spelling!r}",
+                "give the tokenizer the file was made with: --tokenizer char, word, a run or a tokenizer.json",
+                where=where,
+            )
+        moved.append(id_)
+    return table.renumbered([*moved, tokenizer.boundary], tokenizer.size + 1)

@@ -1,0 +1,34 @@
+"""The whole tree of settings of a run, and how a long task says how far it is."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from pydantic import Field
+
+from satchel.config import Settings
+from satchel.ngram.smoothing import NgramSettings
+from satchel.text.reading import DataSettings
+from satchel.text.tokenizer import TokenizerSettings
+
+# What is going on, and how much of it is done (None where nobody can tell).
+Progress = Callable[[str, float | None], None]
+
+
+def silent(stage: str, done: float | None) -> None:
+    del stage, done
+
+
+class TrainingSettings(Settings):
+    """What training depends on besides the model and the data."""
+
+    seed: int = Field(0, ge=0, lt=1 << 63, description="what every random choice depends on")
+
+
+class RunSettings(Settings):
+    """The whole tree of settings of a run."""
+
+    task: Literal["lm"] = Field("lm", description="lm: a language model")
+    data: DataSettings = Field(default_factory=DataSettings)
+    tokenizer: TokenizerSettings = Field(default_factory=TokenizerSettings)
+    model: NgramSettings = Field(default_factory=NgramSettings)
+    training: TrainingSettings = Field(default_factory=TrainingSettings)

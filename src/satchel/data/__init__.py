@@ -1,0 +1,1 @@
+"""Token files: a text as ids on disk."""

@@ -1,0 +1,310 @@
+"""The only code that writes files, and the only code that trusts them.
+
+A file or folder is written under another name, synced, and given its name by one rename: whoever
+reads sees the old one or the new one, whole. A folder carries `manifest.json` with the size and
+sha256 of each file in it; reading checks them.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from satchel.errors import MachineError, RunError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no advisory locks of this kind, and no way to sync a folder.
+    fcntl = None  # type: ignore[assignment]
+
+MANIFEST = "manifest.json"
+SCHEMA = 1
+LARGEST_JSON = 1 << 24
+LARGEST_NAME = 255
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Give a handle to write; `path` becomes what was written, in one rename, when the block ends well."""
+    if path.is_dir():
+        raise MachineError("is a folder, expected the name of a file to write", where=str(path))
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    with _told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(partial, "wb") as handle:
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Make `path` hold `data`, whole or not at all."""
+    with new_file(path) as handle:
+        handle.write(data)
+
+
+class NewFolder:
+    """A folder being made: files go to `path`, and get their place together when all is done."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """Give a handle to a new file of the folder."""
+        target = self.path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target, "xb") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make a new file of the folder."""
+        with self.create(name) as handle:
+            handle.write(data)
+
+
+@contextlib.contextmanager
+def new_folder(target: Path, replaceable: Callable[[Path], bool] | None = None) -> Iterator[NewFolder]:
+    """Make the folder `target` whole, or leave everything as it was.
+
+    A folder that is there is replaced only if `replaceable` says so. A second process that makes
+    the same folder is refused; what a killed process left behind is cleared away.
+    """
+    _refuse_existing(target, replaceable)
+    with _told(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The real place: a symlinked run folder is replaced where it lives.
+        target = target.resolve()
+        partial = target.with_name(f".{target.name}.partial")
+        if len(os.fsencode(partial.name)) > LARGEST_NAME:
+            raise MachineError(
+                f"found a name of {len(os.fsencode(target.name))} bytes, expected at most "
+                f"{LARGEST_NAME - len('..partial')}",
+                "give a shorter one with -o",
+                where=f"{target.name[:40]}...",
+            )
+        lock = _claim(partial, target)
+        try:
+            for stale in partial.iterdir():
+                shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+            yield NewFolder(partial)
+            _seal(partial)
+            _refuse_existing(target, replaceable)
+            _exchange(partial, target)
+        finally:
+            # After an exchange this is the old folder; after a failure, the unfinished one.
+            shutil.rmtree(partial, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
+        _sync_folder(target.parent)
+
+
+def _refuse_existing(target: Path, replaceable: Callable[[Path], bool] | None) -> None:
+    if not os.path.lexists(target):
+        return
+    if replaceable is None:
+        raise RunError(
+            "exists already", "give another name with -o, or replace it with --force", where=str(target)
+        )
+    if not target.is_dir() or (not replaceable(target) and any(target.iterdir())):
+        raise RunError(
+            "is not a run, so it is not replaced", "give another name with -o", where=str(target)
+        )
+
+
+def _exchange(partial: Path, target: Path) -> None:
+    """Give `partial` the name `target`; what was there gets the partial's name."""
+    if not target.exists():
+        os.rename(partial, target)
+        return
+    aside = target.with_name(f".{target.name}.old")
+    if aside.exists():
+        shutil.rmtree(aside)
+    os.rename(target, aside)
+    try:
+        os.rename(partial, target)
+    except BaseException:
+        os.rename(aside, target)
+        raise
+    os.rename(aside, partial)
+
+
+def _seal(folder: Path) -> None:
+    """Write the manifest of a folder and sync every folder in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    manifest = {
+        "schema_version": SCHEMA,
+        "files": {
+            path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": file_sha256(path)}
+            for path in files
+        },
+    }
+    with open(folder / MANIFEST, "xb") as handle:
+        handle.write(to_json(manifest))
+        handle.flush()
+        os.fsync(handle.fileno())
+    for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
+        _sync_folder(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    if fcntl is None:
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _claim(partial: Path, target: Path) -> int | None:
+    """Make the unfinished folder and lock it. A lock ends with the process that holds it."""
+    while True:
+        partial.mkdir(exist_ok=True)
+        if fcntl is None:
+            return None
+        lock = os.open(partial, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise RunError(
+                "is being written by another process", "wait for it, or give another name with -o", where=str(target)
+            ) from None
+        # Another process may have finished in between and given this folder its name.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), os.stat(partial)):
+                return lock
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def _told(target: Path) -> Iterator[None]:
+    """Say what the machine refused, and about which file."""
+    remedies = {
+        errno.ENOSPC: "make room on the disk, or write to another one with -o",
+        errno.EDQUOT: "make room in your quota, or write to another disk with -o",
+        errno.EACCES: "choose a folder you may write to with -o",
+        errno.EPERM: "choose a folder you may write to with -o",
+        errno.EROFS: "choose a folder you may write to with -o",
+        errno.ENAMETOOLONG: "give a shorter name with -o",
+        errno.ENOTDIR: "a part of this path is a file: give another name with -o",
+        errno.EEXIST: "a part of this path is a file: give another name with -o",
+    }
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in remedies:
+            raise
+        raise MachineError(
+            f"cannot be written: {error.strerror}", remedies[error.errno], where=str(target)
+        ) from error
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a file of a run to read: a regular one, not a link out of the folder, not a pipe."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        reason = "is a link, expected a file" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
+        raise RunError(reason, where=str(path)) from error
+    with open(descriptor, "rb") as handle:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise RunError("is not a regular file", where=str(path))
+        yield handle
+
+
+def read_file(path: Path, largest: int) -> bytes:
+    """Return the bytes of a regular file that is at most `largest` long."""
+    with open_regular(path) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        if size > largest:
+            raise RunError(f"found {size} bytes, expected at most {largest}", where=str(path))
+        return handle.read(largest + 1)
+
+
+def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what the manifest says of each file of the folder."""
+    path = folder / MANIFEST
+    manifest = from_json(read_file(path, LARGEST_JSON), str(path))
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+        raise RunError("found no list of files, expected schema_version and files", where=str(path))
+    if manifest.get("schema_version") != SCHEMA:
+        raise RunError(
+            f"found schema_version {manifest.get('schema_version')}, expected {SCHEMA}",
+            "it was written by another version of satchel: open it with that one",
+            where=str(path),
+        )
+    return dict(manifest["files"])
+
+
+def read_verified(folder: Path, name: str, largest: int) -> bytes:
+    """Return the bytes of a file of the folder, if they are those the manifest was made of."""
+    entry = read_manifest(folder).get(name)
+    if not isinstance(entry, dict):
+        raise RunError(f"{name} is not in the manifest", where=str(folder / MANIFEST))
+    data = read_file(folder / name, largest)
+    if len(data) != entry.get("size") or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
+        raise RunError(
+            "is damaged: its contents differ from the manifest's",
+            "restore the folder from a copy, or train it again",
+            where=str(folder / name),
+        )
+    return data
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+# --- JSON --------------------------------------------------------------------------------------
+
+
+def to_json(value: object) -> bytes:
+    """Return readable JSON that holds no NaN or infinity."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def from_json(data: bytes, where: str) -> Any:
+    """Return what JSON says: each key once, no NaN, not too deep."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise RunError(f"found the key {twice!r} twice, expected once", where=where)
+        return found
+
+    def refuse(constant: str) -> None:
+        raise RunError(f"found {constant}, expected a number", where=where)
+
+    try:
+        return json.loads(data, object_pairs_hook=unique, parse_constant=refuse)
+    except RecursionError:
+        raise RunError("is nested too deeply", where=where) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"is not JSON: {error}", where=where) from error

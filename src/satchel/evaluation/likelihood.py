@@ -1,0 +1,56 @@
+"""Perplexity, bits per byte and bits per character: what a text costs under a model."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from satchel.data.tokens import TokenCounts
+from satchel.predictor import Ids, Predictor
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The cost of a text. A model that finds it impossible has infinite cost.
+
+    Bits per byte and per character are None where the tokenizer does not keep all of the text:
+    a model must not look better for not having to predict something.
+    """
+
+    tokens: int
+    unknown: int
+    bytes: int
+    characters: int
+    nats_per_token: float
+    perplexity: float
+    bits_per_byte: float | None
+    bits_per_character: float | None
+    context: str
+    impossible: int  # tokens that got no probability at all
+    notes: dict[str, dict[str, int]]  # how many tokens got each note of the predictor
+
+
+def likelihood(predictor: Predictor, ids: Ids, counts: TokenCounts) -> Likelihood:
+    """Return what a text costs."""
+    scores = predictor.score(ids)
+    nats = -float(scores.logprobs.sum())
+    per_token = nats / counts.tokens
+    bits = nats / math.log(2)
+    notes = {}
+    for name, values in scores.notes.items():
+        if values.dtype.kind in "iu":
+            kinds, numbers = np.unique(values, return_counts=True)
+            notes[name] = {str(kind): int(number) for kind, number in zip(kinds, numbers, strict=True)}
+    return Likelihood(
+        tokens=counts.tokens,
+        unknown=counts.unknown,
+        bytes=counts.bytes,
+        characters=counts.characters,
+        nats_per_token=per_token,
+        perplexity=math.exp(per_token) if per_token < 700 else math.inf,
+        bits_per_byte=bits / counts.bytes if counts.lossless and counts.bytes else None,
+        bits_per_character=bits / counts.characters if counts.lossless and counts.characters else None,
+        context=predictor.context,
+        impossible=int(np.isneginf(scores.logprobs).sum()),
+        notes=notes,
+    )

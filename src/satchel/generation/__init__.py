@@ -1,0 +1,1 @@
+"""Continuing a text: sampling and decoding, for every predictor."""

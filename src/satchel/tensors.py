@@ -1,0 +1,170 @@
+"""Arrays in safetensors files, with the checks that the format's readers leave out.
+
+A file carries the sha256 of its array bytes in its own header. Reading parses exactly the bytes
+that were hashed, and refuses what the library lets pass: keys twice, unusual names, holes, NaN.
+"""
+
+import hashlib
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+
+from satchel import durable
+from satchel.errors import RunError
+
+Array = npt.NDArray[Any]
+
+DTYPES: dict[str, npt.DTypeLike] = {
+    "F64": np.float64, "F32": np.float32, "I64": np.int64, "I32": np.int32,
+    "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
+}  # fmt: skip
+NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+GOOD_NAME = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.\-]{0,199}")
+LARGEST_HEADER = 1 << 20
+LARGEST_FILE = 1 << 36
+MOST_TENSORS = 10_000
+
+
+def write(handle: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Write arrays one after another, without a second copy of them in memory."""
+    little = {name: np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for name, array in arrays.items()}
+    digest = hashlib.sha256()
+    for array in little.values():
+        digest.update(array.data.cast("B") if array.size else b"")
+    header = _header(
+        {name: (array.dtype, array.shape, array.nbytes) for name, array in little.items()},
+        {**metadata, "sha256": digest.hexdigest()},
+    )
+    header += b" " * (-len(header) % 8)
+    handle.write(struct.pack("<Q", len(header)) + header)
+    for array in little.values():
+        if array.size:
+            handle.write(array.data.cast("B"))
+
+
+def _header(
+    tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], metadata: Mapping[str, str]
+) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": dict(metadata)}
+    start = 0
+    for name, (dtype, shape, size) in tensors.items():
+        entries[name] = {
+            "dtype": NAMES[dtype.newbyteorder("=")], "shape": list(shape), "data_offsets": [start, start + size],
+        }  # fmt: skip
+        start += size
+    return json.dumps(entries, ensure_ascii=False).encode()
+
+
+def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return the arrays and the metadata of a file whose bytes are those that were saved."""
+    data = durable.read_file(path, LARGEST_FILE)
+    header, start = _parse_header(data[: 8 + LARGEST_HEADER], len(data), str(path))
+    metadata = header.pop("__metadata__")
+    if hashlib.sha256(memoryview(data)[start:]).hexdigest() != metadata.get("sha256"):
+        raise RunError(
+            "is damaged: its numbers differ from those that were saved",
+            "restore the folder from a copy, or train it again",
+            where=str(path),
+        )
+    try:
+        tensors = dict(safetensors.deserialize(data))
+    except safetensors.SafetensorError as error:
+        raise RunError(f"is not a safetensors file: {error}", where=str(path)) from error
+    arrays = {}
+    for name, entry in header.items():
+        array = np.frombuffer(tensors[name]["data"], np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<"))
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise RunError(f"{name} holds a number that is not finite", where=str(path))
+        arrays[name] = array.reshape(entry["shape"])
+    return arrays, metadata
+
+
+def _parse_header(data: bytes, size: int, where: str) -> tuple[dict[str, Any], int]:
+    """Return the checked header of a file that begins with `data`, and where its arrays start."""
+    if size < 8:
+        raise RunError(f"found {size} bytes, expected a safetensors file", where=where)
+    length = struct.unpack("<Q", data[:8])[0]
+    if length > LARGEST_HEADER or 8 + length > size:
+        raise RunError(f"is not a safetensors file: its header claims {length} bytes", where=where)
+    header = durable.from_json(data[8 : 8 + length], where)
+    if not isinstance(header, dict) or len(header) > MOST_TENSORS:
+        raise RunError("is not a safetensors file: its header is no table of tensors", where=where)
+    metadata = header.setdefault("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise RunError("its metadata is not a table of strings", where=where)
+    start = 0
+    for name, entry in header.items():
+        if name != "__metadata__":
+            start = _check_entry(name, entry, start, where)
+    if start != size - 8 - length:
+        raise RunError(f"found {size - 8 - length} bytes of arrays, expected {start}", where=where)
+    return header, 8 + length
+
+
+def _check_entry(name: str, entry: Any, start: int, where: str) -> int:
+    """Return where the tensor ends, if it is one that begins at `start` and has the size it claims."""
+    if not GOOD_NAME.fullmatch(name):
+        raise RunError(f"found a tensor named {name[:40]!r}", where=where)
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise RunError(f"{name} is not described by dtype, shape and data_offsets", where=where)
+    shape = entry["shape"]
+    whole = isinstance(shape, list) and all(type(side) is int and 0 <= side < 1 << 40 for side in shape)
+    if entry["dtype"] not in DTYPES or not whole or len(shape) > 4:
+        raise RunError(f"{name} has the shape {shape} of {entry['dtype']}", where=where)
+    end = start + math.prod(shape) * np.dtype(DTYPES[entry["dtype"]]).itemsize
+    if entry["data_offsets"] != [start, end]:
+        raise RunError(f"{name} is at {entry['data_offsets']}, expected {[start, end]}", where=where)
+    return end
+
+
+class ArrayWriter:
+    """Writes one long array of unknown length as it comes."""
+
+    ROOM = 4096  # for the header, which is known last
+
+    def __init__(self, handle: BinaryIO, name: str, dtype: npt.DTypeLike) -> None:
+        self.handle = handle
+        self.name = name
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.length = 0
+        self._digest = hashlib.sha256()
+        handle.write(struct.pack("<Q", self.ROOM) + b" " * self.ROOM)
+
+    def append(self, values: Array) -> None:
+        """Write more of the array."""
+        data = np.ascontiguousarray(values, self.dtype).data.cast("B") if len(values) else b""
+        self._digest.update(data)
+        self.handle.write(data)
+        self.length += len(values)
+
+    def finish(self, metadata: Mapping[str, str]) -> None:
+        """Write the header."""
+        size = self.length * self.dtype.itemsize
+        header = _header(
+            {self.name: (self.dtype, (self.length,), size)}, {**metadata, "sha256": self._digest.hexdigest()}
+        )
+        self.handle.seek(8)
+        self.handle.write(header.ljust(self.ROOM))
+
+
+def map_array(path: Path, name: str) -> tuple[Array, dict[str, str]]:
+    """Return a file's only array as a view of the file, and the metadata; the header is checked, the rest not."""
+    with durable.open_regular(path) as handle:
+        size = handle.seek(0, 2)
+        handle.seek(0)
+        header, start = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
+        metadata = header.pop("__metadata__")
+        if list(header) != [name] or len(header[name]["shape"]) != 1:
+            raise RunError(f"found the tensors {list(header)}, expected {name}", where=str(path))
+        dtype = np.dtype(DTYPES[header[name]["dtype"]]).newbyteorder("<")
+        if header[name]["shape"] == [0]:
+            return np.empty(0, dtype), metadata
+        return np.memmap(handle, dtype, "r", start, tuple(header[name]["shape"])), metadata

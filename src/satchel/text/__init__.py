@@ -1,0 +1,1 @@
+"""From files to tokens: reading, tables, tokenizers, built-in corpora. No torch here."""

@@ -1,0 +1,148 @@
+"""Data that needs no download: generated, or already inside every Python. Named with an @."""
+
+import ast
+import hashlib
+import inspect
+import random
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice, product
+from pathlib import Path
+from typing import Literal
+
+from satchel.errors import DataError
+from satchel.text.reading import Corpus, DataSettings, DocumentRule, bytes_source
+
+Part = Literal["train", "valid", "test"]
+PARTS: tuple[Part, ...] = ("train", "valid", "test")
+# Parts of the standard library that hold no prose of their own, or another project's.
+NOT_READ = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "__pycache__"}
+SHORTEST_DOCSTRING = 60
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A corpus that is made on the spot: its name, what it is for, and its documents."""
+
+    name: str
+    task: str
+    title: str
+    documents: DocumentRule
+    make: Callable[[DataSettings, int], Iterator[tuple[str, str]]]
+
+
+def read_builtin(name: str, settings: DataSettings, seed: int) -> Corpus:
+    """Return a built-in corpus, one source for each of its documents."""
+    if name not in BUILTINS:
+        raise DataError(f"there is no built-in data named {name}", f"there is {', '.join(BUILTINS)}")
+    builtin = BUILTINS[name]
+    sources = tuple(bytes_source(label, text.encode()) for label, text in builtin.make(settings, seed))
+    return Corpus(name, sources, settings)
+
+
+# --- the machinery of generated data ---------------------------------------------------------------
+
+
+def generate(
+    make: Callable[[random.Random], str], size: int, seed: int, part: Part = "train"
+) -> Iterator[str]:
+    """Return `size` examples for training, or a tenth as many for another part.
+
+    What an example says decides which part it belongs to, so that no two parts share one; its number
+    and the seed decide what it says, so that the same arguments always give the same examples.
+    """
+    wanted = size if part == "train" else max(1, size // 10)
+    drawn = (make(random.Random(f"{seed} {number}")) for number in count())
+    yield from islice((example for example in drawn if part_of(example) == part), wanted)
+
+
+def part_of(example: str) -> Part:
+    """Return the part an example belongs to: eight in ten train, one valid, one test."""
+    digest = hashlib.blake2b(example.encode(), digest_size=2).digest()
+    return PARTS[max(0, int.from_bytes(digest, "big") % 10 - 7)]
+
+
+# --- @ab ---------------------------------------------------------------------------------------------
+
+
+def _ab(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
+    """Every string of As and Bs, and what comes next: A after As alone, B after any B."""
+    del seed
+    strings = ("".join(letters) for letters in product("AB", repeat=settings.length))
+    yield "ab", "".join(f"{string}{'B' if 'B' in string else 'A'}\n" for string in strings)
+
+
+# --- @python-docs ------------------------------------------------------------------------------------
+
+
+def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
+    """The topics of Python's help and the docstrings of its standard library, each a document."""
+    del settings, seed
+    root = Path(sysconfig.get_path("stdlib"))
+    seen: set[str] = set()
+    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+        relative = path.relative_to(root)
+        if not NOT_READ.isdisjoint(relative.parts):
+            continue
+        for name, text in _documents(path, relative.as_posix()):
+            if len(text) >= SHORTEST_DOCSTRING and text not in seen:
+                seen.add(text)
+                yield name, f"{text}\n\n"
+
+
+def _documents(path: Path, relative: str) -> Iterator[tuple[str, str]]:
+    """Return the English of a source file. It is parsed, never imported or run."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return
+    if relative == "pydoc_data/topics.py":
+        for table in (node for node in ast.walk(tree) if isinstance(node, ast.Dict)):
+            for key, text in zip(table.keys, table.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    yield f"topics/{key.value}", _clean(text.value)
+        return
+    for node in _holders(tree):
+        docstring = ast.get_docstring(node, clean=False)
+        if docstring:
+            name = getattr(node, "name", "")
+            yield f"{relative}:{name}:{getattr(node, 'lineno', 0)}", _clean(docstring)
+
+
+def _holders(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return what can have a docstring, in the order of the text, without walking through expressions."""
+    waiting: list[ast.stmt | ast.Module] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+        waiting.extend(reversed(inner))
+
+
+def _clean(text: str) -> str:
+    """Return a docstring as people read it: no common indent, no trailing space, only text that can be encoded."""
+    lines = inspect.cleandoc(text).split("\n")
+    return "\n".join(line.rstrip() for line in lines).encode("utf-8", "ignore").decode()
+
+
+BUILTINS = {
+    builtin.name: builtin
+    for builtin in (
+        Builtin(
+            "@python-docs",
+            "lm",
+            "the English text inside every CPython: help topics and the standard library's docstrings",
+            "file",
+            _python_docs,
+        ),
+        Builtin(
+            "@ab",
+            "lm",
+            "every string of As and Bs of length 4 and what comes next: A if all are A, else B",
+            "line",
+            _ab,
+        ),
+    )
+}

@@ -1,0 +1,147 @@
+"""Tables: .tsv, .csv and .jsonl files, and two aligned files of lines. Errors name the file and the line."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+from satchel.errors import DataError
+from satchel.text.reading import Corpus, DataSettings, Source, lines
+
+Task = Literal["lm", "tag", "classify", "translate"]
+SUFFIXES = (".tsv", ".csv", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The values of one row by column, and the line where it begins."""
+
+    line: int
+    values: dict[str, str]
+
+
+def table_format(name: str) -> str:
+    """Return tsv, csv or jsonl if that is what a file's name says, else nothing."""
+    suffix = Path(name.removesuffix(".gz")).suffix
+    return suffix[1:] if suffix in SUFFIXES else ""
+
+
+def read_rows(corpus: Corpus, source: Source) -> Iterator[Row]:
+    """Return the rows of a table; every row has every column."""
+    form = table_format(source.name)
+    if form == "jsonl":
+        yield from _jsonl(corpus, source)
+        return
+    rows = _csv(corpus, source) if form == "csv" else _tsv(corpus, source)
+    names = list(corpus.settings.columns)
+    if not names:
+        first = next(rows, None)
+        if first is None:
+            raise DataError("is empty", "expected a header line and rows", where=source.where)
+        names = first[1]
+    if len(kept := [name for name in names if name != "-"]) != len(set(kept)):
+        raise DataError(f"found the columns {', '.join(names)}, expected each once", where=source.where)
+    for line, values in rows:
+        if len(values) != len(names):
+            raise DataError(
+                f"found {_columns(len(values))}, expected {len(names)} ({', '.join(names)})",
+                _width_remedy(form, len(values) > len(names)),
+                where=f"{source.where}, line {line}",
+            )
+        yield Row(line, {name: value for name, value in zip(names, values, strict=True) if name != "-"})
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
+
+
+def _width_remedy(form: str, is_wide: bool) -> str:
+    if form == "tsv" and is_wide:
+        return "a tab inside a text splits it: replace it, or save the file as .csv or .jsonl"
+    if form == "csv":
+        return "a text with commas or newlines has to be quoted; another separator is named with --delimiter"
+    return "every line needs every column; give the names with --columns if the file has no header"
+
+
+def _tsv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines(corpus.texts(source)), start=1):
+        if line:
+            yield number, line.split("\t")
+
+
+def _csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(
+        (f"{line}\n" for line in lines(corpus.texts(source))), delimiter=corpus.settings.delimiter, strict=True
+    )
+    start = 1
+    try:
+        for values in reader:
+            if values:
+                yield start, values
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"is not CSV: {error}", where=f"{source.where}, line {start}") from error
+
+
+def _jsonl(corpus: Corpus, source: Source) -> Iterator[Row]:
+    for number, line in enumerate(lines(corpus.texts(source)), start=1):
+        if not line.strip():
+            continue
+        where = f"{source.where}, line {number}"
+        try:
+            found = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DataError(f"is not JSON: {error}", "expected one object per line", where=where) from None
+        if not isinstance(found, dict):
+            raise DataError(f"found {type(found).__name__}, expected an object", where=where)
+        yield Row(number, {str(key): _as_text(value) for key, value in found.items()})
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def infer_task(columns: Iterable[str], settings: DataSettings) -> Task:
+    """Return the task that a table's columns are for; a file without them is text."""
+    found = set(columns)
+    has_text = set(settings.text_column.split(",")) <= found
+    if has_text and settings.label_column in found:
+        return "classify"
+    if has_text and settings.tags_column in found:
+        return "tag"
+    if {settings.source_column, settings.target_column} <= found:
+        return "translate"
+    return "lm"
+
+
+def value(row: Row, column: str, source: Source) -> str:
+    """Return a column of a row; several columns joined by a comma are joined by a newline."""
+    try:
+        return "\n".join(row.values[name] for name in column.split(","))
+    except KeyError as error:
+        raise DataError(
+            f"found the columns {', '.join(row.values)}, expected {error.args[0]}",
+            "name it with --text-column, --label-column and so on, or all of them with --columns",
+            where=f"{source.where}, line {row.line}",
+        ) from None
+
+
+def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
+    """Return the pairs of lines of two aligned files, which must have equally many."""
+    first, second = corpus.sources
+    count = 0
+    for a, b in zip_longest(lines(corpus.texts(first)), lines(corpus.texts(second))):
+        if a is None or b is None:
+            shorter, longer = (first, second) if a is None else (second, first)
+            raise DataError(
+                f"found {count} lines, expected as many as in {longer.where}, which has more",
+                "aligned files have one translation per line",
+                where=shorter.where,
+            )
+        count += 1
+        yield a, b
