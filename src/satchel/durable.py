@@ -12,16 +12,16 @@ import json
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from satchel.errors import MachineError, RunError
 
-try:
+# Windows has no advisory locks of this kind, and no way to sync a folder.
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows: no advisory locks of this kind, and no way to sync a folder.
-    fcntl = None  # type: ignore[assignment]
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -119,13 +119,9 @@ def _refuse_existing(target: Path, replaceable: Callable[[Path], bool] | None) -
     if not os.path.lexists(target):
         return
     if replaceable is None:
-        raise RunError(
-            "exists already", "give another name with -o, or replace it with --force", where=str(target)
-        )
+        raise RunError("exists already", "give another name with -o, or replace it with --force", where=str(target))
     if not target.is_dir() or (not replaceable(target) and any(target.iterdir())):
-        raise RunError(
-            "is not a run, so it is not replaced", "give another name with -o", where=str(target)
-        )
+        raise RunError("is not a run, so it is not replaced", "give another name with -o", where=str(target))
 
 
 def _exchange(partial: Path, target: Path) -> None:
@@ -164,7 +160,7 @@ def _seal(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if fcntl is None:
+    if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -177,7 +173,7 @@ def _claim(partial: Path, target: Path) -> int | None:
     """Make the unfinished folder and lock it. A lock ends with the process that holds it."""
     while True:
         partial.mkdir(exist_ok=True)
-        if fcntl is None:
+        if sys.platform == "win32":
             return None
         lock = os.open(partial, os.O_RDONLY)
         try:
@@ -185,7 +181,9 @@ def _claim(partial: Path, target: Path) -> int | None:
         except BlockingIOError:
             os.close(lock)
             raise RunError(
-                "is being written by another process", "wait for it, or give another name with -o", where=str(target)
+                "is being written by another process",
+                "wait for it, or give another name with -o",
+                where=str(target),
             ) from None
         # Another process may have finished in between and given this folder its name.
         with contextlib.suppress(FileNotFoundError):
@@ -212,9 +210,7 @@ def _told(target: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in remedies:
             raise
-        raise MachineError(
-            f"cannot be written: {error.strerror}", remedies[error.errno], where=str(target)
-        ) from error
+        raise MachineError(f"cannot be written: {error.strerror}", remedies[error.errno], where=str(target)) from error
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -241,7 +237,7 @@ def read_file(path: Path, largest: int) -> bytes:
         size = os.fstat(handle.fileno()).st_size
         if size > largest:
             raise RunError(f"found {size} bytes, expected at most {largest}", where=str(path))
-        return handle.read(largest + 1)
+        return handle.read(size)
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:

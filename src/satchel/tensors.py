@@ -50,9 +50,7 @@ def write(handle: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, 
             handle.write(array.data.cast("B"))
 
 
-def _header(
-    tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], metadata: Mapping[str, str]
-) -> bytes:
+def _header(tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], metadata: Mapping[str, str]) -> bytes:
     entries: dict[str, Any] = {"__metadata__": dict(metadata)}
     start = 0
     for name, (dtype, shape, size) in tensors.items():
@@ -75,7 +73,7 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
             where=str(path),
         )
     try:
-        tensors = dict(safetensors.deserialize(data))
+        tensors = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
         raise RunError(f"is not a safetensors file: {error}", where=str(path)) from error
     arrays = {}

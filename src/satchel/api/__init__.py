@@ -2,6 +2,6 @@
 
 from satchel.api.loading import import_arpa, load
 from satchel.api.models import LanguageModel
-from satchel.api.training import Plan, carry_out, plan, train
+from satchel.api.training import Plan, carry_out, cost_by_order, plan, train
 
-__all__ = ["LanguageModel", "Plan", "carry_out", "import_arpa", "load", "plan", "train"]
+__all__ = ["LanguageModel", "Plan", "carry_out", "cost_by_order", "import_arpa", "load", "plan", "train"]

@@ -19,7 +19,9 @@ def load(run: str | Path) -> LanguageModel:
     described = runs.read_config(folder)
     if described.task != "lm":
         raise RunError(
-            f"is a run for the task {described.task}, expected lm", "use a language model's run", where=str(folder)
+            f"is a run for the task {described.task}, expected lm",
+            "use a language model's run",
+            where=str(folder),
         )
     settings = config.build(RunSettings, described.settings, str(folder / runs.CONFIG))
     tokenizer = runs.read_run_tokenizer(folder, described)

@@ -85,7 +85,12 @@ class LanguageModel:
     """A trained language model and everything it can be asked."""
 
     def __init__(
-        self, predictor: Predictor, tokenizer: Tokenizer, settings: RunSettings, run: runs.RunConfig, folder: Path
+        self,
+        predictor: Predictor,
+        tokenizer: Tokenizer,
+        settings: RunSettings,
+        run: runs.RunConfig,
+        folder: Path,
     ) -> None:
         self.predictor = predictor
         self.tokenizer = tokenizer

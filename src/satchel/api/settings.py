@@ -28,7 +28,7 @@ class RunSettings(Settings):
     """The whole tree of settings of a run."""
 
     task: Literal["lm"] = Field("lm", description="lm: a language model")
-    data: DataSettings = Field(default_factory=DataSettings)
-    tokenizer: TokenizerSettings = Field(default_factory=TokenizerSettings)
-    model: NgramSettings = Field(default_factory=NgramSettings)
-    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    data: DataSettings = DataSettings()
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    model: NgramSettings = NgramSettings()
+    training: TrainingSettings = TrainingSettings()

@@ -1,8 +1,7 @@
 """Training: from a text and some settings to a run folder."""
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from satchel.api.models import LanguageModel, TrainReport
 from satchel.api.settings import Progress, RunSettings, silent
 from satchel.data.tokens import Split, TokenFile, TokenWriter, open_tokens, write_tokens
 from satchel.errors import DataError, SettingsError
-from satchel.evaluation.likelihood import likelihood
+from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.ngram.smoothing import Estimate, estimate
 from satchel.runs import folder as runs
 from satchel.text.builtin import BUILTINS
@@ -112,7 +111,14 @@ def train(
 ) -> LanguageModel:
     """Train a model on a text and return it. It is kept in the run folder `out`, by default runs/NAME-OF-THE-DATA."""
     planned = plan(
-        data, task=task, model=model, recipe=recipe, tokenizer=tokenizer, valid=valid, seed=seed, settings=settings
+        data,
+        task=task,
+        model=model,
+        recipe=recipe,
+        tokenizer=tokenizer,
+        valid=valid,
+        seed=seed,
+        settings=settings,
     )
     return carry_out(planned, out=out, force=force, progress=progress)
 
@@ -139,7 +145,9 @@ def carry_out(
             source = file_source(folder.path / "stdin.txt", "-")
             corpus = Corpus("-", (source,), settings.data)
         else:
-            corpus = open_corpus(planned.data, settings.data, settings.training.seed)
+            corpus = open_corpus(
+                planned.data, settings.data, settings.training.seed, lambda stage: progress(stage, None)
+            )
         _require_lm(corpus, settings)
         sha256 = corpus.identity()
         tokenizer = _write_token_files(folder, corpus, sha256, planned, progress)
@@ -258,3 +266,19 @@ def _facts(fitted: Estimate, tokens: TokenFile, corpus: Corpus) -> dict[str, Any
         "discounts": [[*discount.amounts] for discount in fitted.discounts],
         "fallback_orders": [n for n, discount in enumerate(fitted.discounts, start=1) if discount.is_fallback],
     }
+
+
+def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progress = silent) -> list[Likelihood]:
+    """Return what the run's held-out text costs under models of other orders, fitted to its training text."""
+    tokens, held_out = (
+        open_tokens(model.folder / runs.TRAIN_TOKENS),
+        open_tokens(model.folder / runs.VALID_TOKENS),
+    )
+    costs = []
+    for number, order in enumerate(orders):
+        progress(f"fitting order {order}", number / len(orders))
+        settings = model.settings.model.model_copy(update={"order": order})
+        ends = model.settings.data.documents != "stream"
+        table = estimate(tokens.ids, model.predictor.vocabulary, settings, ends=ends).table
+        costs.append(likelihood(table, held_out.ids, held_out.counts))
+    return costs

@@ -130,7 +130,10 @@ def write_tokens(
 
 
 def scratch_tokens(
-    corpus: Corpus, tokenizer: Tokenizer, rule: DocumentRule, progress: Callable[[int], None] = lambda characters: None
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    rule: DocumentRule,
+    progress: Callable[[int], None] = lambda characters: None,
 ) -> TokenFile:
     """Return the tokens of a corpus in a file without a name, which goes when nobody uses it any more."""
     with tempfile.TemporaryFile() as handle:

@@ -37,12 +37,15 @@ def choose(logprobs_BV: Floats, sampling: Sampling, generators: Sequence[np.rand
     sums_BV = chances_BV.cumsum(axis=1)
     draws = [generator.random() for generator in generators]
     # The first id whose sum is above the draw has a chance above zero.
-    return [int(np.searchsorted(sums, draw * sums[-1], side="right")) for sums, draw in zip(sums_BV, draws, strict=True)]
+    return [
+        int(np.searchsorted(sums, draw * sums[-1], side="right")) for sums, draw in zip(sums_BV, draws, strict=True)
+    ]
 
 
 def _softmax(scores_BV: Floats) -> Floats:
     weights: Floats = np.exp(scores_BV - scores_BV.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def _keep_best(chances_BV: Floats, k: int) -> None:

@@ -36,7 +36,11 @@ def unescape(word: str) -> str:
 
 
 def write_arpa(
-    handle: BinaryIO, table: Table, tokens: Sequence[str], unknown: int | None, progress: Callable[[float], None]
+    handle: BinaryIO,
+    table: Table,
+    tokens: Sequence[str],
+    unknown: int | None,
+    progress: Callable[[float], None],
 ) -> None:
     """Write a table whose ids are spelled `tokens`, and whose last id is the boundary."""
     words = [escape(token) for token in tokens]
@@ -127,9 +131,7 @@ def _unigrams(rows: Iterator[list[str]], words: dict[str, int], reader: "_Reader
     return np.arange(len(words))[:, None], np.array(numbers), np.array(weights)
 
 
-def _ngrams(
-    rows: Iterator[list[str]], n: int, words: dict[str, int], reader: "_Reader"
-) -> tuple[Ints, Floats, Floats]:
+def _ngrams(rows: Iterator[list[str]], n: int, words: dict[str, int], reader: "_Reader") -> tuple[Ints, Floats, Floats]:
     ids: list[int] = []
     numbers: list[float] = []
     weights: list[float] = []
@@ -168,7 +170,7 @@ class _Reader:
         self._lines = self._numbered(lines)
 
     def _numbered(self, lines: Iterable[str]) -> Iterator[str]:
-        for self.line, line in enumerate(lines, start=1):  # noqa: B020 - the count is kept for messages
+        for self.line, line in enumerate(lines, start=1):
             yield line
 
     def error(self, cause: str) -> DataError:

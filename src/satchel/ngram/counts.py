@@ -26,16 +26,14 @@ class Counts:
     suffixes: npt.NDArray[np.signedinteger[Any]]
 
 
-def count_ngrams(
-    ids: Ids, order: int, size: int, progress: Callable[[int], None]
-) -> list[Counts]:
+def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None]) -> list[Counts]:
     """Return the n-grams of orders 1 to `order` of a text whose documents are set apart by the id `size - 1`.
 
     Nothing is counted across a boundary: an n-gram may begin with one (the start of a document) or
     end with one (its end). The unigrams are all `size` ids, seen or not.
     """
-    narrow = np.int32 if max(len(ids), size) < 1 << 31 else np.int64
-    text = np.asarray(ids, narrow)
+    narrow: Any = np.int32 if max(len(ids), size) < 1 << 31 else np.int64
+    text: npt.NDArray[Any] = np.asarray(ids, narrow)
     levels = [Counts(np.arange(size), np.bincount(text, minlength=size), np.zeros(size, narrow))]
     # Where the n-grams start, sorted by n-gram, the place of each in its table, and its last token;
     # places[t] is the place of the n-gram that starts at t.

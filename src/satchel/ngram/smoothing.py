@@ -6,6 +6,7 @@ nothing is before it, its occurrences), and the unigrams are interpolated with t
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class NgramSettings(Settings):
     @field_validator("prune")
     @classmethod
     def _rising(cls, prune: tuple[int, ...]) -> tuple[int, ...]:
-        if not prune or prune[0] != 0 or any(b < a for a, b in zip(prune, prune[1:], strict=False)):
+        if not prune or prune[0] != 0 or any(b < a for a, b in pairwise(prune)):
             raise ValueError("expected counts that begin with 0 and do not fall, such as 0,0,1")
         return prune
 
@@ -116,7 +117,7 @@ def estimate(
             is_whole = (n == settings.order) | (contexts >= (starts[n - 2] if n > 1 else 1))
             own = np.where(is_whole, level.counts, 0.0)
             totals = np.bincount(contexts, own, parents)
-            totals += (totals > 0) * settings.k * np.count_nonzero(uniform)
+            totals = totals + (totals > 0) * settings.k * np.count_nonzero(uniform)
         else:
             own = level.counts.astype(float)
             totals = np.bincount(contexts, own, parents)
@@ -145,7 +146,7 @@ def _threshold(prune: tuple[int, ...], n: int) -> int:
 
 
 def _document_starts(levels: Sequence[Counts], size: int) -> list[int]:
-    """Return, for each order, the place of the first n-gram that begins with the boundary: the last id, so they are last."""
+    """Return, for each order, the place of the first n-gram that begins with the boundary, which is the last id."""
     starts = [size - 1]
     for level in levels[1:]:
         starts.append(int(np.searchsorted(level.keys, starts[-1] * size)))

@@ -188,9 +188,13 @@ def table_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], size: int, order: 
     below = 1
     for n in range(1, order + 1):
         keys, probabilities, weights = (arrays[f"{n}.{part}"] for part in ("keys", "probabilities", "weights"))
-        if (keys.dtype, probabilities.dtype, weights.dtype) != (np.int64, np.float64, np.float64):
+        if [part.dtype.str for part in (keys, probabilities, weights)] != ["<i8", "<f8", "<f8"]:
             raise RunError(f"order {n} holds other numbers than int64 keys and float64 values", where=where)
-        level = Level(keys.astype(np.int64, copy=False), probabilities.astype(float, copy=False), weights.astype(float, copy=False))
+        level = Level(
+            keys.astype(np.int64, copy=False),
+            probabilities.astype(float, copy=False),
+            weights.astype(float, copy=False),
+        )
         if fault := _fault(level, n, order, size, below):
             raise RunError(f"order {n}: {fault}", where=where)
         levels.append(level)
@@ -208,8 +212,8 @@ def _fault(level: Level, n: int, order: int, size: int, below: int) -> str:
         return f"its keys are not the {size} ids of the tokenizer"
     if len(keys) and (keys[0] < 0 or keys[-1] >= below * size or (np.diff(keys) <= 0).any()):
         return "its keys are not sorted n-grams"
-    if len(keys) and not (0 <= probabilities.min() and probabilities.max() <= 1 + 1e-9):
+    if len(keys) and not (probabilities.min() >= 0 and probabilities.max() <= 1 + 1e-9):
         return "a probability is not between 0 and 1"
-    if len(weights) and not 0 <= weights.min():
+    if len(weights) and not weights.min() >= 0:
         return "a weight is negative"
     return ""

@@ -29,24 +29,25 @@ class Builtin:
     task: str
     title: str
     documents: DocumentRule
-    make: Callable[[DataSettings, int], Iterator[tuple[str, str]]]
+    make: Callable[[DataSettings, int], Iterator[tuple[str, str]]]  # names and texts of its documents
 
 
-def read_builtin(name: str, settings: DataSettings, seed: int) -> Corpus:
+def read_builtin(name: str, settings: DataSettings, seed: int, progress: Callable[[str], None]) -> Corpus:
     """Return a built-in corpus, one source for each of its documents."""
     if name not in BUILTINS:
         raise DataError(f"there is no built-in data named {name}", f"there is {', '.join(BUILTINS)}")
     builtin = BUILTINS[name]
-    sources = tuple(bytes_source(label, text.encode()) for label, text in builtin.make(settings, seed))
-    return Corpus(name, sources, settings)
+    sources = []
+    for label, text in builtin.make(settings, seed):
+        sources.append(bytes_source(label, text.encode()))
+        progress(f"making {name}: {len(sources):,} documents")
+    return Corpus(name, tuple(sources), settings)
 
 
 # --- the machinery of generated data ---------------------------------------------------------------
 
 
-def generate(
-    make: Callable[[random.Random], str], size: int, seed: int, part: Part = "train"
-) -> Iterator[str]:
+def generate(make: Callable[[random.Random], str], size: int, seed: int, part: Part = "train") -> Iterator[str]:
     """Return `size` examples for training, or a tenth as many for another part.
 
     What an example says decides which part it belongs to, so that no two parts share one; its number
@@ -101,7 +102,7 @@ def _documents(path: Path, relative: str) -> Iterator[tuple[str, str]]:
         for table in (node for node in ast.walk(tree) if isinstance(node, ast.Dict)):
             for key, text in zip(table.keys, table.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    yield f"topics/{key.value}", _clean(text.value)
+                    yield f"topics/{key.value!s}", _clean(text.value)
         return
     for node in _holders(tree):
         docstring = ast.get_docstring(node, clean=False)
@@ -110,7 +111,9 @@ def _documents(path: Path, relative: str) -> Iterator[tuple[str, str]]:
             yield f"{relative}:{name}:{getattr(node, 'lineno', 0)}", _clean(docstring)
 
 
-def _holders(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+def _holders(
+    tree: ast.Module,
+) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return what can have a docstring, in the order of the text, without walking through expressions."""
     waiting: list[ast.stmt | ast.Module] = [tree]
     while waiting:

@@ -1,5 +1,6 @@
 """What `DATA` on the command line can name: a file, a folder, two aligned files, `-`, or a built-in."""
 
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -8,13 +9,18 @@ from satchel.text import builtin, tables
 from satchel.text.reading import Corpus, DataSettings, file_source, folder_sources, stdin_source
 
 
-def open_corpus(data: str | Path, settings: DataSettings, seed: int = 0) -> Corpus:
+def open_corpus(
+    data: str | Path,
+    settings: DataSettings,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Corpus:
     """Return the corpus that `data` names."""
     name = str(data)
     if name == "-":
         return Corpus(name, (stdin_source(),), settings)
     if name.startswith("@"):
-        return builtin.read_builtin(name, settings, seed)
+        return builtin.read_builtin(name, settings, seed, progress)
     path = Path(name)
     if not path.exists() and "," in name:
         pair = [Path(part) for part in name.split(",")]

@@ -101,7 +101,7 @@ class Corpus:
 
     name: str
     sources: tuple[Source, ...]
-    settings: DataSettings = field(default_factory=DataSettings)
+    settings: DataSettings = field(default_factory=lambda: DataSettings())
     skipped: int = 0
     repaired: dict[str, int] = field(default_factory=dict)
 
@@ -305,7 +305,9 @@ def _signature(path: Path) -> tuple[int, int, int]:
     with _readable(path):
         status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
-        raise DataError("is not a regular file", "to read a pipe, give - and feed it to standard input", where=str(path))
+        raise DataError(
+            "is not a regular file", "to read a pipe, give - and feed it to standard input", where=str(path)
+        )
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
@@ -345,7 +347,7 @@ def _hidden(relative: Path) -> bool:
 
 def stdin_source(copy: IO[bytes] | None = None) -> Source:
     """Return standard input, copied so that it can be read more than once: to `copy`, or to a nameless file."""
-    copy = copy or tempfile.TemporaryFile()
+    copy = copy or tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the source
     while chunk := sys.stdin.buffer.read(CHUNK):
         copy.write(chunk)
     return _handle_source("-", copy)

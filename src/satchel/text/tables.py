@@ -76,7 +76,9 @@ def _tsv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
 def _csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(sys.maxsize)
     reader = csv.reader(
-        (f"{line}\n" for line in lines(corpus.texts(source))), delimiter=corpus.settings.delimiter, strict=True
+        (f"{line}\n" for line in lines(corpus.texts(source))),
+        delimiter=corpus.settings.delimiter,
+        strict=True,
     )
     start = 1
     try:
@@ -134,8 +136,8 @@ def value(row: Row, column: str, source: Source) -> str:
 def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
     """Return the pairs of lines of two aligned files, which must have equally many."""
     first, second = corpus.sources
-    count = 0
-    for a, b in zip_longest(lines(corpus.texts(first)), lines(corpus.texts(second))):
+    pairs = zip_longest(lines(corpus.texts(first)), lines(corpus.texts(second)))
+    for count, (a, b) in enumerate(pairs):
         if a is None or b is None:
             shorter, longer = (first, second) if a is None else (second, first)
             raise DataError(
@@ -143,5 +145,4 @@ def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
                 "aligned files have one translation per line",
                 where=shorter.where,
             )
-        count += 1
         yield a, b

@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
-from tokenizers import Regex, Tokenizer as Engine, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Engine
 
 from satchel import durable
 from satchel.config import Settings
@@ -74,7 +75,7 @@ class Tokenizer:
         self.sha256 = hashlib.sha256(self.json.encode()).hexdigest()
         self.size: int = engine.get_vocab_size()
         self.boundary = self.size
-        self.spellings: list[str] = [engine.id_to_token(id_) for id_ in range(self.size)]
+        self.spellings = _by_id(engine)
         self.unknown: int | None = engine.token_to_id(UNKNOWN)
         self.kind = _kind(json.loads(text), self.unknown)
         self._lengths = np.array([len(spelling) for spelling in self.spellings])
@@ -99,7 +100,10 @@ class Tokenizer:
     def encode_pieces(self, pieces: Sequence[str], begins: Sequence[bool]) -> Iterator[Encoding]:
         """Return the encoding of each piece (see reading.cut); `begins` says which begin a document."""
         for text, begin, encoded in zip(
-            pieces, begins, self._engine.encode_batch_fast(list(pieces), add_special_tokens=False), strict=True
+            pieces,
+            begins,
+            self._engine.encode_batch_fast(list(pieces), add_special_tokens=False),
+            strict=True,
         ):
             ids = np.array(encoded.ids, np.int64)
             unknown = 0 if self.unknown is None else int((ids == self.unknown).sum())
@@ -156,7 +160,7 @@ def read_tokenizer(data: bytes, where: str) -> Tokenizer:
         raise RunError("is not a tokenizer.json of the tokenizers library", where=where)
     vocabulary = model.get("vocab")
     if model["type"] == "Unigram":
-        _check_words([entry[0] for entry in vocabulary] if _is_pairs(vocabulary) else None, where)
+        _check_words([entry[0] for entry in vocabulary or []] if _is_pairs(vocabulary) else None, where)
     else:
         _check_ids(vocabulary, tree.get("added_tokens") or [], where)
     try:
@@ -239,18 +243,21 @@ def _byte_alphabet() -> Iterator[tuple[int, str]]:
 def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: int) -> Tokenizer:
     """Return a tokenizer made from a text of about `size` characters."""
     if settings.kind == "byte":
-        return Tokenizer(_byte_level(models.BPE({character: byte for byte, character in _byte_alphabet()}, [])).to_str())
+        return Tokenizer(
+            _byte_level(models.BPE({character: byte for byte, character in _byte_alphabet()}, [])).to_str()
+        )
     if settings.kind == "char":
         return char_tokenizer(_kept(_count(pieces), settings))
     if settings.kind == "word":
         engine = _word(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN), settings.split)
         limit = LARGEST_VOCABULARY if settings.size is None else settings.size
-        trainer = trainers.WordLevelTrainer(
+        counting = trainers.WordLevelTrainer(
             vocab_size=limit, min_frequency=settings.min_count, show_progress=False, special_tokens=[]
         )
-        engine.train_from_iterator(_batches(pieces), trainer)
+        engine.train_from_iterator(_batches(pieces), counting)
         return word_tokenizer(_by_id(engine), settings.split)
     limit = settings.size or default_size(size)
+    trainer: trainers.Trainer
     if settings.kind == "bpe":
         engine = _byte_level(models.BPE())
         trainer = trainers.BpeTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
@@ -336,7 +343,7 @@ def _kept(counts: Counter[str], settings: TokenizerSettings) -> list[str]:
 
 
 def _by_id(engine: Engine) -> list[str]:
-    return [engine.id_to_token(id_) for id_ in range(engine.get_vocab_size())]
+    return [engine.id_to_token(id_) or "" for id_ in range(engine.get_vocab_size())]
 
 
 def _batches(pieces: Iterable[str], count: int = 64) -> Iterator[list[str]]:

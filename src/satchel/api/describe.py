@@ -1,0 +1,74 @@
+"""What there is to say of a run, a file of settings, or this installation."""
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import satchel
+from satchel import config
+from satchel.api.settings import RunSettings
+from satchel.runs import folder as runs
+
+LIBRARIES = (
+    "torch",
+    "numpy",
+    "tokenizers",
+    "safetensors",
+    "pydantic",
+    "typer",
+    "rich",
+    "altair",
+    "vl-convert-python",
+)
+
+
+def describe(name: str | None) -> dict[str, Any]:
+    """Return a tree of facts about what `name` names; without a name, about this installation."""
+    if name is None:
+        return _installation()
+    if name.endswith(".toml"):
+        settings = config.build(RunSettings, config.read_toml(Path(name)), name)
+        return {"settings": settings.model_dump(mode="json")}
+    return _run(Path(name))
+
+
+def _run(folder: Path) -> dict[str, Any]:
+    described = runs.read_config(folder)
+    sizes = described.facts.get("ngrams", [])
+    files = {
+        path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    return {
+        "run": str(folder),
+        "task": described.task,
+        "model": described.settings["model"],
+        "parameters": sum(sizes) + sum(sizes[:-1]),
+        "ngrams": {f"order {n}": size for n, size in enumerate(sizes, start=1)},
+        "tokenizer": described.tokenizer.model_dump(),
+        "data": {**described.data.model_dump(), "documents": described.settings["data"]["documents"]},
+        "facts": {key: value for key, value in described.facts.items() if key != "ngrams"},
+        "versions": described.versions,
+        "bytes": files,
+    }
+
+
+def _installation() -> dict[str, Any]:
+    return {
+        "satchel": satchel.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": os.cpu_count() or 1,
+        "folder": str(Path(satchel.__file__).parent),
+        "executable": sys.executable,
+        "libraries": {name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

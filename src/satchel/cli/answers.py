@@ -1,0 +1,172 @@
+"""`satchel evaluate`, `score` and `generate`: what a trained model answers."""
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
+
+if TYPE_CHECKING:
+    from satchel.api import LanguageModel
+    from satchel.evaluation.likelihood import Likelihood
+
+Run = Annotated[str, Argument(metavar="RUN", help="A run folder.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this file."""
+    app.command()(evaluate)
+    app.command()(score)
+    app.command()(generate)
+
+
+def evaluate(
+    run: Run,
+    data: Annotated[str | None, Argument(help="A file, a folder or -; without it, the run's held-out part.")] = None,
+    encoding: Annotated[str | None, Option(help="How the files are encoded.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how well a model predicts a text: perplexity, bits per byte, bits per character."""
+    from satchel import api
+
+    with Progress() as progress:
+        model = api.load(run)
+        result = model.evaluate(data, encoding=encoding, progress=progress)
+    if as_json:
+        emit_json(evaluation_json(model, result))
+        return
+    print_pairs(_evaluation_pairs(result))
+    if "order" in result.notes:
+        print()
+        orders = result.notes["order"]
+        print_table(
+            ["answered by", "tokens", "share"],
+            [[f"order {n}", f"{count:,}", f"{count / result.tokens:.1%}"] for n, count in orders.items()],
+            right=(1, 2),
+        )
+
+
+def evaluation_json(model: "LanguageModel", result: "Likelihood") -> dict[str, Any]:
+    """Return the keys of `evaluate --json` for language models."""
+    return {
+        "task": "lm",
+        "model": model.settings.model.kind,
+        "tokens": result.tokens,
+        "unknown": result.unknown,
+        "bytes": result.bytes,
+        "characters": result.characters,
+        "nats_per_token": result.nats_per_token,
+        "perplexity": result.perplexity,
+        "bits_per_byte": result.bits_per_byte,
+        "bits_per_character": result.bits_per_character,
+        "context": result.context,
+        "impossible": result.impossible,
+        "notes": result.notes,
+    }
+
+
+def _evaluation_pairs(result: "Likelihood") -> list[tuple[str, str]]:
+    def number(value: float | None, digits: int) -> str:
+        if value is None:
+            return "-  (the tokenizer does not keep all of this text)"
+        return f"{value:,.{digits}f}" if math.isfinite(value) else "infinite"
+
+    pairs = [
+        ("tokens", f"{result.tokens:,}" + (f", {result.unknown:,} unknown" if result.unknown else "")),
+        ("nats per token", number(result.nats_per_token, 4)),
+        ("perplexity", number(result.perplexity, 2)),
+        ("bits per byte", number(result.bits_per_byte, 4)),
+        ("bits per character", number(result.bits_per_character, 4)),
+        ("context", result.context),
+    ]
+    if result.impossible:
+        pairs.append(("impossible", f"{result.impossible:,} tokens had no probability at all"))
+    return pairs
+
+
+def score(
+    run: Run,
+    text: Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the log-probability of every token of a text."""
+    from satchel import api
+    from satchel.text.display import visible
+
+    result = api.load(run).score(text_argument(text))
+    notes = {name: values.tolist() for name, values in result.notes.items()}
+    rows = list(zip(result.tokens, result.ids, result.logprobs.tolist(), strict=True))
+    if as_json:
+        tokens = [
+            {
+                "text": token,
+                "id": id_,
+                "logprob": logprob,
+                **{name: values[index] for name, values in notes.items()},
+            }
+            for index, (token, id_, logprob) in enumerate(rows)
+        ]
+        emit_json({"tokens": tokens, "total_logprob": result.total_logprob, "perplexity": result.perplexity})
+        return
+    print_table(
+        ["token", "logprob", "probability", *notes],
+        [
+            [
+                visible(token, spaces=True),
+                f"{logprob:.4f}",
+                f"{math.exp(logprob):.4g}",
+                *(notes[n][i] for n in notes),
+            ]
+            for i, (token, _, logprob) in enumerate(rows)
+        ],
+        right=range(1, 3 + len(notes)),
+    )
+    print_pairs([("total", f"{result.total_logprob:.4f}"), ("perplexity", f"{result.perplexity:,.2f}")])
+
+
+def generate(
+    run: Run,
+    prompt: Annotated[str, Argument(help="What to continue, or - for standard input.")] = "",
+    tokens: Annotated[int, Option(help="The most tokens to add.")] = 100,
+    temperature: Annotated[float, Option(help="Below 1 sharper, above 1 flatter, 0 greedy.")] = 1.0,
+    top_k: Annotated[int | None, Option(help="Only the K likeliest tokens.")] = None,
+    top_p: Annotated[float | None, Option(help="Only the likeliest tokens that reach this mass.")] = None,
+    min_p: Annotated[float | None, Option(help="Only tokens this likely, relative to the likeliest.")] = None,
+    stop: Annotated[list[str] | None, Option(help="End where this text appears; may be repeated.")] = None,
+    samples: Annotated[int, Option(help="How many continuations.")] = 1,
+    seed: Annotated[int, Option(help="What the draws depend on.")] = 0,
+    greedy: Annotated[bool, Option("--greedy", help="Always the likeliest token.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Continue a prompt."""
+    from satchel import api
+    from satchel.text.display import safe
+
+    prompt = text_argument(prompt, "PROMPT")
+    with Progress() as progress:
+        result = api.load(run).generate(
+            prompt,
+            tokens=tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            stop=stop or [],
+            samples=samples,
+            seed=seed,
+            greedy=greedy,
+            progress=progress,
+        )
+    if as_json:
+        listed = [
+            {"text": sample.text, "tokens": len(sample.ids), "finish": sample.finish} for sample in result.samples
+        ]
+        emit_json({"prompt": prompt, "samples": listed, "tokens_per_second": round(result.tokens_per_second, 1)})
+        return
+    for number, sample in enumerate(result.samples):
+        if len(result.samples) > 1:
+            say(f"--- sample {number + 1} ({sample.finish})")
+        print(safe(prompt + sample.text))

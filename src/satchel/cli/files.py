@@ -1,0 +1,174 @@
+"""`satchel data`, `tokenize`, `info`, `export` and `import`: files in and out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from satchel.cli.answers import AsJson, Run
+from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this file."""
+    app.command()(data)
+    app.command()(tokenize)
+    app.command()(info)
+    app.command()(export)
+    app.command("import")(import_)
+
+
+def data(
+    name: Annotated[str | None, Argument(help="A file, a folder, two aligned files, - or a built-in.")] = None,
+    valid: Annotated[str | None, Option(help="Another file: say how much of it is in the first.")] = None,
+    settings: Annotated[list[str] | None, Option("--set", help="A setting, such as data.size=100.")] = None,
+    encoding: Annotated[str | None, Option(help="How the files are encoded (utf-8).")] = None,
+    encoding_errors: Annotated[str | None, Option(help="Bad bytes: strict, replace or skip.")] = None,
+    columns: Annotated[str | None, Option(help="The columns of a file without a header: label,-,text.")] = None,
+    delimiter: Annotated[str | None, Option(help="What separates the columns of a .csv.")] = None,
+    text_column: Annotated[str | None, Option(help="The column that holds the text.")] = None,
+    label_column: Annotated[str | None, Option(help="The column that holds the label.")] = None,
+    tags_column: Annotated[str | None, Option(help="The column that holds the tags.")] = None,
+    source_column: Annotated[str | None, Option(help="The column that is translated.")] = None,
+    target_column: Annotated[str | None, Option(help="The column that holds the translation.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the built-in data, or check a file before training on it."""
+    from satchel import config
+    from satchel.text import report
+    from satchel.text.builtin import BUILTINS
+    from satchel.text.corpora import open_corpus
+    from satchel.text.display import visible
+    from satchel.text.reading import DataSettings
+
+    if name is None:
+        listed = [{"name": item.name, "task": item.task, "title": item.title} for item in BUILTINS.values()]
+        if as_json:
+            emit_json({"data": listed})
+        else:
+            print_table(["name", "task", "what it is"], [[*row.values()] for row in listed])
+        return
+    tree: config.Tree = config.parse_assignments(settings or [])
+    given = {
+        "encoding": encoding,
+        "encoding_errors": encoding_errors,
+        "columns": columns.split(",") if columns else None,
+        "delimiter": "\t" if delimiter == "\\t" else delimiter,
+        "text_column": text_column,
+        "label_column": label_column,
+        "tags_column": tags_column,
+        "source_column": source_column,
+        "target_column": target_column,
+    }
+    for key, value in given.items():
+        if value is not None:
+            config.place(tree, f"data.{key}", value)
+    chosen = config.build(report.ReportSettings, tree).data
+    with Progress() as progress:
+        corpus = open_corpus(name, chosen)
+        other = open_corpus(valid, chosen) if valid is not None else None
+        found = report.describe(corpus, other, lambda stage: progress(stage, None))
+    assert isinstance(chosen, DataSettings)
+    if as_json:
+        emit_json(found)
+        return
+    print(f"{visible(name)}: data for the task {found['task']}")
+    print_pairs(
+        (key.replace("_", " "), visible(_shown(value))) for key, value in found.items() if key not in ("task", "labels")
+    )
+    if found.get("labels"):
+        print()
+        total = sum(found["labels"].values())
+        print_table(
+            ["label", "rows", "share"],
+            [[visible(label), f"{count:,}", f"{count / total:.1%}"] for label, count in found["labels"].items()],
+            right=(1, 2),
+        )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "-"
+    return f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def tokenize(
+    tokenizer: Annotated[str, Argument(metavar="RUN|TOKENIZER.JSON", help="A run folder or a tokenizer.json.")],
+    text: Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens of a text."""
+    from satchel.text.display import visible
+    from satchel.text.tokenizer import load_tokenizer
+
+    loaded = load_tokenizer(Path(tokenizer))
+    content = text_argument(text)
+    encoding = loaded.encode(content)
+    tokens = [{"text": loaded.text_of(int(id_)), "id": int(id_)} for id_ in encoding.ids]
+    if as_json:
+        emit_json(
+            {
+                "kind": loaded.kind,
+                "size": loaded.size,
+                "tokens": tokens,
+                "unknown": encoding.unknown,
+                "lossless": encoding.lossless,
+                "characters": len(content),
+                "bytes": len(content.encode()),
+            }
+        )
+        return
+    print(" ".join(f"{visible(str(token['text']), spaces=True)}" for token in tokens))
+    kept = "" if encoding.lossless else "; decoding does not give back all of the text"
+    say(f"{len(tokens):,} tokens, {encoding.unknown:,} unknown ({loaded.kind}, {loaded.size:,} in all){kept}")
+
+
+def info(
+    name: Annotated[str | None, Argument(metavar="[RUN|FILE.TOML]", help="A run folder or a file of settings.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe a run, a file of settings, or this installation."""
+    from satchel.api import describe
+
+    found = describe.describe(name)
+    if as_json:
+        emit_json(found)
+        return
+    from satchel.config import flatten
+    from satchel.text.display import visible
+
+    print_pairs((key, visible(_shown(value))) for key, value in flatten(found))
+
+
+def export(
+    run: Run,
+    to: Annotated[str, Option(help="arpa.")],
+    out: Annotated[Path, Option("-o", "--out", help="The file to write.")],
+) -> None:
+    """Write a model in the format of another tool."""
+    from satchel import api
+    from satchel.errors import SettingsError
+
+    if to != "arpa":
+        raise SettingsError(f"--to {to}: found no such format", "expected arpa")
+    with Progress() as progress:
+        path = api.load(run).export_arpa(out, progress=progress)
+    say(f"wrote {path} ({path.stat().st_size:,} bytes)")
+
+
+def import_(
+    source: Annotated[str, Argument(metavar="FILE.ARPA", help="An n-gram model of another tool.")],
+    out: Annotated[Path, Option("-o", "--out", help="The run folder to write.")],
+    tokenizer: Annotated[str, Option(help="What its words are: word, char, a run or a tokenizer.json.")] = "word",
+    force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
+) -> None:
+    """Make a run of a model from another tool."""
+    from satchel import api
+
+    with Progress() as progress:
+        model = api.import_arpa(source, out, tokenizer=tokenizer, force=force, progress=progress)
+    say(f"{out}: an n-gram model of order {model.settings.model.order}, {model.tokenizer.size:,} tokens")
+    say(f"next: satchel evaluate {out} FILE")

@@ -1,0 +1,97 @@
+"""`satchel VERB`: the verbs, and the one place where errors become text and exit codes.
+
+0 done; 1 a bug; 2 the user can mend it; 130 interrupted.
+"""
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+import satchel
+from satchel.cli import answers, files, training
+from satchel.errors import SatchelError
+
+app = typer.Typer(
+    name="satchel",
+    help="Language models you can open: train them on your own text, look inside, change them. Works offline.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for module in (training, answers, files):
+    module.add_to(app)
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Say which version this is.", is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of any error.")] = False,
+) -> None:
+    """Language models you can open: train them on your own text, look inside, change them. Works offline."""
+    if version:
+        typer.echo(f"satchel {satchel.__version__}")
+        raise typer.Exit
+    if debug:
+        os.environ["SATCHEL_DEBUG"] = "1"
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(arguments, prog_name="satchel", standalone_mode=False)
+        sys.stdout.flush()
+    except SatchelError as error:
+        return _tell(error, str(error))
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain once more when it closes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _tell(None, "interrupted; nothing was left half-written", 130)
+    except MemoryError as error:
+        return _tell(error, "not enough memory\ntake less text, a lower order, or prune (--set model.prune=0,0,1)")
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        return _tell(error, f"{name}{error.strerror or error}\nthe disk or the system refused; mend that and try again")
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            return _usage(error)
+        _show_traceback()
+        return _tell(None, "this is a bug in satchel, not in your data: please report the lines above", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> int:
+    """Tell what is wrong with the command line itself."""
+    message = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "satchel"
+    possible = getattr(error, "possibilities", None) or []
+    guess = f"did you mean {possible[0]}? " if possible else ""
+    return _tell(None, f"{message.rstrip('.')}\n{guess}`{command} --help` shows what there is")
+
+
+def _tell(error: BaseException | None, text: str, code: int = 2) -> int:
+    if error is not None and os.environ.get("SATCHEL_DEBUG"):
+        _show_traceback()
+    from satchel.text.display import safe
+
+    first, *others = safe(text).split("\n")
+    lines = [f"satchel: {first}", *(f"         {line}" for line in others)]
+    print("\n".join(lines), file=sys.stderr)
+    return code
+
+
+def _show_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()

@@ -1,0 +1,1 @@
+"""Looking at what models do: charts. Traces and lenses come here."""

@@ -1,0 +1,43 @@
+"""Charts: one object for a notebook, SVG, PNG and self-contained HTML."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from satchel import durable
+from satchel.errors import SettingsError
+
+# A blue that is told apart from the others by people of any colour vision (Okabe and Ito).
+INK = "#0072B2"
+
+
+def cost_by_order(costs: Sequence[tuple[int, float]]) -> alt.TopLevelMixin:
+    """Return bits per byte against the order of an n-gram, with the figure at each point."""
+    rows = [{"order": order, "bits": bits, "label": f"{bits:.2f}"} for order, bits in costs]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("order:O", title="order (tokens seen at once)", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("bits:Q", title="bits per byte, held-out text", scale=alt.Scale(zero=False, padding=16)),
+    )
+    line = base.mark_line(color=INK, point=alt.OverlayMarkDef(color=INK, size=50))
+    labels = base.mark_text(dx=6, dy=-10, align="left", color="#333333").encode(text="label:N")
+    return alt.layer(line, labels).properties(
+        width=420, height=260, title="A longer context predicts better, until the text runs out"
+    )
+
+
+def save(chart: alt.TopLevelMixin, path: Path) -> None:
+    """Write a chart as .svg, .png, .html or .json; the file needs no network to be seen."""
+    import vl_convert
+
+    spec: dict[str, Any] = chart.to_dict()
+    writers = {
+        ".svg": lambda: vl_convert.vegalite_to_svg(spec).encode(),
+        ".png": lambda: vl_convert.vegalite_to_png(spec, scale=2),
+        ".html": lambda: vl_convert.vegalite_to_html(spec, bundle=True).encode(),
+        ".json": lambda: durable.to_json(spec),
+    }
+    if path.suffix not in writers:
+        raise SettingsError(f"found the ending {path.suffix!r}", f"expected {', '.join(writers)}", where=str(path))
+    durable.write_file(path, writers[path.suffix]())
