@@ -22,8 +22,8 @@ class Counts:
     """The n-grams of one order: sorted keys, how often each occurs, and the place of its last n-1 tokens."""
 
     keys: Ints
-    counts: Ints
-    suffixes: npt.NDArray[np.signedinteger[Any]]
+    counts: Ids
+    suffixes: Ids
 
 
 def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None]) -> list[Counts]:
@@ -45,9 +45,10 @@ def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None
         if n > 2:
             extends &= tokens != size - 1
         extended = np.flatnonzero(extends)
-        starts = starts[extended]
-        tokens = text[starts + (n - 1)]
-        keys = groups[extended] * np.int64(size) + tokens
+        starts, groups = starts[extended], groups[extended]
+        tokens = text[n - 1 :][starts]
+        keys = np.multiply(groups, size, dtype=np.int64)
+        keys += tokens
         if n == 2:
             keys, starts = _sorted_with(keys, starts)
             tokens = (keys % size).astype(narrow)
@@ -59,9 +60,13 @@ def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None
         is_first[:1] = True
         np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
         firsts = np.flatnonzero(is_first)
-        levels.append(Counts(keys[firsts], np.diff(firsts, append=len(keys)), places[starts[firsts] + 1]))
+        counts = np.empty(len(firsts), narrow)
+        np.subtract(firsts[1:], firsts[:-1], out=counts[:-1], casting="same_kind")
+        counts[-1:] = len(keys) - firsts[-1:]
+        levels.append(Counts(keys[firsts], counts, places[1:][starts[firsts]]))
         if n < order:
-            groups = np.cumsum(is_first, dtype=narrow) - narrow(1)
+            groups = np.cumsum(is_first, dtype=narrow)
+            groups -= 1
             places = np.empty(len(text), narrow)
             places[starts] = groups
     return levels
@@ -73,7 +78,9 @@ def _sorted_with(keys: Ints, starts: Ints) -> tuple[Ints, Ints]:
     if not len(keys) or int(keys.max()).bit_length() + bits > 63:
         sorting = np.argsort(keys, kind="stable")
         return keys[sorting], starts[sorting]
-    both = keys << bits
-    both |= starts
-    both.sort()
-    return both >> bits, both & ((1 << bits) - 1)
+    keys <<= bits
+    keys |= starts
+    keys.sort()
+    starts = keys & ((1 << bits) - 1)
+    keys >>= bits
+    return keys, starts

@@ -97,12 +97,7 @@ def estimate(
     for n, level in enumerate(levels, start=1):
         contexts = level.keys // size if n > 1 else np.zeros(size, np.int64)
         parents = len(levels[n - 2].keys) if n > 1 else 1
-        if n == 1:
-            lower = uniform
-        elif settings.smoothing == "add-k":
-            lower = uniform[level.keys % size]
-        else:
-            lower = probabilities[-1][level.suffixes]
+        lower = uniform if n == 1 else probabilities[-1][level.suffixes]
         if settings.smoothing == "kneser-ney":
             counts = level.counts if n == settings.order else _continuations(levels, n, starts)
             discounts.append(_discounts(counts))
@@ -113,32 +108,27 @@ def estimate(
             # Each distinct continuation is one more event, which goes to the shorter context.
             totals = np.bincount(contexts, own + (own > 0), parents)
         elif settings.smoothing == "add-k":
-            # Only whole contexts count: order - 1 tokens, or all there are since the document began.
+            # What is added goes to all tokens alike. Only whole contexts count: order - 1 tokens, or all
+            # there are since the document began; shorter ones know nothing.
+            lower = uniform[level.keys % size]
             is_whole = (n == settings.order) | (contexts >= (starts[n - 2] if n > 1 else 1))
             own = np.where(is_whole, level.counts, 0.0)
-            totals = np.bincount(contexts, own, parents)
-            totals = totals + (totals > 0) * settings.k * np.count_nonzero(uniform)
+            seen = np.bincount(contexts, own, parents)
+            totals = seen + (seen > 0) * settings.k * np.count_nonzero(uniform)
         else:
             own = level.counts.astype(float)
             totals = np.bincount(contexts, own, parents)
         own[~kept[n - 1]] = 0.0
         left = totals - np.bincount(contexts, own, parents)
         # A context that nothing ever followed leaves everything to the shorter one.
-        weight = np.divide(left, totals, out=np.ones(parents), where=totals > 0)
-        probability = np.divide(own, totals[contexts], out=np.zeros(len(own)), where=totals[contexts] > 0)
-        probabilities.append(probability + weight[contexts] * lower)
+        left[totals == 0] = totals[totals == 0] = 1.0
+        weight = left / totals
+        own /= totals[contexts]
+        own += weight[contexts] * lower
+        probabilities.append(own)
         weights.append(weight)
     table = _table(levels, kept, probabilities, [*weights[1:], np.empty(0)], size)
-    if settings.prune[-1] == 0 and ends:
-        loss = _train_loss(levels, probabilities, starts)
-    elif settings.prune[-1] == 0:
-        # The first tokens of a stream have no n-gram of the full order.
-        head = table.score(ids[: settings.order]).logprobs
-        body = _train_loss(levels[-1:], probabilities[-1:], starts[-1:])
-        loss = (body * levels[-1].counts.sum() - head.sum()) / (len(ids) - 1)
-    else:
-        loss = -table.score(ids).logprobs.mean()
-    return Estimate(table, discounts, float(loss))
+    return Estimate(table, discounts, _train_loss(ids, table, levels, starts, is_whole=settings.prune[-1] == 0))
 
 
 def _threshold(prune: tuple[int, ...], n: int) -> int:
@@ -194,13 +184,18 @@ def _table(
     return Table(size, tuple(tables))
 
 
-def _train_loss(levels: Sequence[Counts], probabilities: Sequence[Floats], starts: Sequence[int]) -> float:
-    """Return the nats per token of the training text: each token's longest n-gram is in the tables."""
-    total, tokens = 0.0, 0
-    for n, (level, probability) in enumerate(zip(levels, probabilities, strict=True), start=1):
-        first = 0 if n == len(levels) else starts[n - 1]
-        counts = level.counts[first:] if n > 1 or n == len(levels) else level.counts[:0]
-        is_seen = counts > 0
-        total -= float(counts[is_seen] @ np.log(probability[first:][: len(counts)][is_seen]))
-        tokens += int(counts.sum())
-    return total / tokens if tokens else 0.0
+def _train_loss(ids: Ids, table: Table, levels: Sequence[Counts], starts: Sequence[int], is_whole: bool) -> float:
+    """Return the nats per token of the training text."""
+    if len(ids) < 2:
+        return 0.0
+    if not is_whole or table.order == 1:
+        return -float(table.score(ids).logprobs.mean())
+    # Each token's longest n-gram is in the tables: one of the highest order, or one that begins a document,
+    # or, at the beginning of a stream, whatever there is.
+    total = 0.0
+    for n, (level, probabilities) in enumerate(zip(levels[1:], table.levels[1:], strict=True), start=2):
+        first = 0 if n == table.order else starts[n - 1]
+        total -= float(level.counts[first:] @ np.log(probabilities.probabilities[first:]))
+    if not levels[0].counts[-1]:
+        total -= float(table.score(ids[: table.order]).logprobs.sum())
+    return total / (len(ids) - 1)

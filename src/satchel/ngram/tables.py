@@ -19,6 +19,7 @@ from satchel.predictor import Floats, Ids, Scores
 Ints = npt.NDArray[np.int64]
 
 BLOCK = 1 << 20
+FEW = 256
 HIGHEST_ORDER = 10
 
 
@@ -99,9 +100,12 @@ class Table:
         keys = self.levels[n - 1].keys
         if not len(keys):
             return np.full(len(contexts), -1)
-        wanted = contexts * self.size + tokens
-        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where((keys[places] == wanted) & (contexts >= 0), places, -1)
+        wanted = np.where(contexts >= 0, contexts * self.size + tokens, -1)
+        if len(wanted) > FEW:
+            # Texts repeat themselves, and neighbours in the table share cache lines.
+            distinct, back = np.unique(wanted, return_inverse=True)
+            return _search(keys, distinct)[back]
+        return _search(keys, wanted)
 
     # --- every token's probability after a context
 
@@ -176,6 +180,12 @@ class Table:
             places = np.empty(len(keys), np.int64)
             places[sorting] = np.arange(len(keys))
         return Table(size, tuple(levels))
+
+
+def _search(keys: Ints, wanted: Ints) -> Ints:
+    """Return the place of each wanted key, -1 where there is none."""
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[places] == wanted, places, -1)
 
 
 def table_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], size: int, order: int, where: str) -> Table:
