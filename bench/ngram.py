@@ -144,9 +144,8 @@ def _scoring(scratch: Path, test: Path, tools: dict[str, str], rounds: int) -> N
     count = tokens.counts.tokens
     print(f"scoring {count:,} tokens of WikiText-2 test, {max(rounds, 5)} rounds in turn, median")
     for name, seconds in times.items():
-        print(
-            f"  {name:<24} {count / statistics.median(seconds) / 1e6:6.2f} M tokens/s   perplexity {np.exp(costs[name]):.2f}"
-        )
+        rate = count / statistics.median(seconds) / 1e6
+        print(f"  {name:<27} {rate:6.2f} M tokens/s   perplexity {np.exp(costs[name]):.2f}")
 
 
 def _full_scores(model: "kenlm.Model", lines: list[str]) -> Callable[[], float]:  # type: ignore[name-defined]  # noqa: F821

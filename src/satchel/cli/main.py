@@ -1,9 +1,10 @@
 """`satchel VERB`: the verbs, and the one place where errors become text and exit codes.
 
-0 done; 1 a bug; 2 the user can mend it; 130 interrupted.
+0 done; 1 a bug; 2 the user can mend it; 130 interrupted by Ctrl-C, 143 by SIGTERM.
 """
 
 import os
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -25,22 +26,37 @@ for module in (training, answers, files):
     module.add_to(app)
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"satchel {satchel.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Say which version this is.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of any error.")] = False,
 ) -> None:
     """Language models you can open: train them on your own text, look inside, change them. Works offline."""
-    if version:
-        typer.echo(f"satchel {satchel.__version__}")
-        raise typer.Exit
+    del version
     if debug:
         os.environ["SATCHEL_DEBUG"] = "1"
 
 
+class Terminated(KeyboardInterrupt):
+    """The system asked the process to stop."""
+
+
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated
 
 
 def run(arguments: list[str]) -> int:
@@ -55,8 +71,8 @@ def run(arguments: list[str]) -> int:
         # Whoever read the output has seen enough. Python would complain once more when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        return _tell(None, "interrupted; nothing was left half-written", 130)
+    except KeyboardInterrupt as error:
+        return _tell(None, "interrupted; nothing was left half-written", 143 if isinstance(error, Terminated) else 130)
     except MemoryError as error:
         return _tell(error, "not enough memory\ntake less text, a lower order, or prune (--set model.prune=0,0,1)")
     except OSError as error:

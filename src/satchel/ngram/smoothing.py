@@ -151,7 +151,7 @@ def _continuations(levels: Sequence[Counts], n: int, starts: Sequence[int]) -> I
     return counts
 
 
-def _discounts(counts: Ints) -> Discounts:
+def _discounts(counts: Ids) -> Discounts:
     """Return what is taken from counts of 1, 2, and 3 or more, from how many n-grams occur 1, 2, 3 and 4 times."""
     t1, t2, t3, t4 = (int(np.count_nonzero(counts == occurrences)) for occurrences in (1, 2, 3, 4))
     if not (t1 and t2 and t3):

@@ -137,9 +137,9 @@ class Table:
         # What each order's answers are multiplied by: the weights of the longer contexts that were found.
         factors = np.ones((batch, self.order))
         for n in range(self.order, 1, -1):
-            contexts = state[:, n - 2]
-            weights = np.where(contexts >= 0, self.levels[n - 2].weights[np.maximum(contexts, 0)], 1.0)
-            factors[:, n - 2] = factors[:, n - 1] * weights
+            rows = np.flatnonzero(state[:, n - 2] >= 0)
+            factors[:, n - 2] = factors[:, n - 1]
+            factors[rows, n - 2] *= self.levels[n - 2].weights[state[rows, n - 2]]
         answers = self.levels[0].probabilities * factors[:, :1]
         for n in range(2, self.order + 1):
             level, contexts = self.levels[n - 1], state[:, n - 2]

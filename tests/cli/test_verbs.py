@@ -1,0 +1,336 @@
+"""The verbs: what they print, the JSON keys scripts rely on, and what they say to bad input."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.cli.main import run as run_command
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command and returns its exit code, stdout and stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = run_command([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def run(cli: Cli, verse: Path, tmp_path: Path) -> Path:
+    """A small trained run."""
+    target = tmp_path / "runs" / "verse"
+    code, _, said = cli("train", verse, "--tokenizer", "char", "--valid", "0.1", "-o", target)
+    assert code == 0, said
+    return target
+
+
+def answer(cli: Cli, *arguments: object) -> dict[str, Any]:
+    """Return the JSON a command prints."""
+    code, printed, said = cli(*arguments, "--json")
+    assert code == 0, said
+    document: dict[str, Any] = json.loads(printed, parse_constant=lambda constant: pytest.fail(constant))
+    assert document["schema_version"] == 1
+    return document
+
+
+def tree(folder: Path) -> list[str]:
+    """Return everything below a folder, hidden or not."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+# --- what they answer ------------------------------------------------------------------------------------
+
+
+def test_train_reports_the_promised_keys(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    found = answer(cli, "train", verse, "--tokenizer", "word", "--valid", "0.2", "-o", tmp_path / "run")
+    assert {
+        "run", "task", "model", "parameters", "steps", "seconds", "tokens_per_second", "train_loss", "valid", "stopped",
+    } <= set(found)  # fmt: skip
+    assert (found["task"], found["model"], found["stopped"]) == ("lm", "ngram", "finished")
+    assert found["valid"]["tokens"] > 0
+
+
+def test_a_run_folder_has_what_it_promises(run: Path) -> None:
+    assert tree(run) == [
+        "config.json", "manifest.json", "metrics.jsonl", "model.safetensors", "tokenizer.json", "tokens",
+        "tokens/train.safetensors", "tokens/valid.safetensors",
+    ]  # fmt: skip
+    config = json.loads((run / "config.json").read_text())
+    assert config["settings"]["model"]["order"] == 7
+    assert len(config["data"]["sha256"]) == 64
+
+
+def test_evaluate_reports_the_promised_keys(cli: Cli, run: Path, verse: Path) -> None:
+    found = answer(cli, "evaluate", run, verse)
+    assert {
+        "task", "model", "tokens", "unknown", "bytes", "characters", "nats_per_token", "perplexity", "bits_per_byte",
+        "bits_per_character", "context",
+    } <= set(found)  # fmt: skip
+    assert found["tokens"] == found["bytes"] == found["characters"] == len(verse.read_bytes())
+    assert found["perplexity"] == pytest.approx(math.exp(found["nats_per_token"]))
+    assert found["bits_per_byte"] == pytest.approx(found["nats_per_token"] / math.log(2))
+    assert sum(found["notes"]["order"].values()) == found["tokens"]
+
+
+def test_evaluate_without_data_uses_what_was_held_out(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
+    held_out = tmp_path / "end.txt"
+    text = verse.read_text()
+    held_out.write_text(text[int(len(text) * 0.9) :])
+    own, other = answer(cli, "evaluate", run), answer(cli, "evaluate", run, held_out)
+    assert own["nats_per_token"] == pytest.approx(other["nats_per_token"], rel=1e-12)
+
+
+def test_a_tokenizer_that_loses_text_gives_no_bits_per_byte(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    cli("train", verse, "--tokenizer", "word", "-o", tmp_path / "word")
+    found = answer(cli, "evaluate", tmp_path / "word", verse)
+    assert found["bits_per_byte"] is found["bits_per_character"] is None
+    clean = tmp_path / "clean.txt"
+    clean.write_text("The cat sat on the mat.\nThe dog sat on the log.\n")
+    cli("train", verse, "--tokenizer", "word", "--set", "data.documents=line", "-o", tmp_path / "lines")
+    assert answer(cli, "evaluate", tmp_path / "lines", clean)["bits_per_byte"] is not None
+
+
+def test_unknown_text_is_counted_not_refused(cli: Cli, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("The 漢字 cat", encoding="utf-8")
+    found = answer(cli, "evaluate", run, tmp_path / "new.txt")
+    assert (found["unknown"], found["tokens"], found["bits_per_byte"]) == (2, 10, None)
+
+
+def test_score_gives_every_token_and_the_order_that_answered(cli: Cli, run: Path) -> None:
+    found = answer(cli, "score", run, "The cat")
+    assert [token["text"] for token in found["tokens"]] == list("The cat")
+    assert {"text", "id", "logprob", "order"} == set(found["tokens"][0])
+    assert found["total_logprob"] == pytest.approx(sum(token["logprob"] for token in found["tokens"]))
+    assert found["perplexity"] == pytest.approx(math.exp(-found["total_logprob"] / 7))
+
+
+def test_score_and_evaluate_agree(cli: Cli, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("The dog saw the mat.\n")
+    scored = answer(cli, "score", run, "The dog saw the mat.\n")
+    evaluated = answer(cli, "evaluate", run, tmp_path / "text.txt")
+    assert scored["perplexity"] == pytest.approx(evaluated["perplexity"], rel=1e-12)
+
+
+def test_line_documents_score_one_end_each(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    cli("train", verse, "--tokenizer", "word", "--set", "data.documents=line", "-o", tmp_path / "run")
+    found = answer(cli, "score", tmp_path / "run", "The cat\n\nThe dog\n")
+    assert [token["text"] for token in found["tokens"]] == ["The", "cat", "<end>", "The", "dog", "<end>"]
+
+
+def test_generate_reports_the_promised_keys(cli: Cli, run: Path) -> None:
+    found = answer(cli, "generate", run, "The", "--tokens", 20, "--samples", 2, "--seed", 1)
+    assert {"prompt", "samples", "tokens_per_second"} <= set(found)
+    assert [set(sample) for sample in found["samples"]] == [{"text", "tokens", "finish"}] * 2
+    assert [sample["tokens"] for sample in found["samples"]] == [20, 20]
+
+
+def test_generate_prints_the_prompt_and_what_follows(cli: Cli, run: Path) -> None:
+    code, printed, _ = cli("generate", run, "The cat", "--tokens", 5, "--greedy")
+    assert code == 0
+    assert printed.startswith("The cat")
+    assert len(printed) == len("The cat") + 5 + 1
+
+
+def test_tokenize_shows_tokens(cli: Cli, run: Path) -> None:
+    found = answer(cli, "tokenize", run, "The 漢")
+    assert [token["text"] for token in found["tokens"]] == ["T", "h", "e", " ", "<unk>"]
+    assert (found["unknown"], found["lossless"]) == (1, False)
+    code, printed, _ = cli("tokenize", run / "tokenizer.json", "a\tt c")
+    assert (code, printed) == (0, "a <unk> t ␣ c\n")
+
+
+def test_a_tokenizer_comes_from_another_run(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
+    cli("train", verse, "--tokenizer", run, "--set", "model.order=3", "-o", tmp_path / "b")
+    first, second = (json.loads((folder / "config.json").read_text()) for folder in (run, tmp_path / "b"))
+    assert first["tokenizer"] == second["tokenizer"]
+
+
+def test_export_and_import_give_the_same_model(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
+    assert cli("export", run, "--to", "arpa", "-o", tmp_path / "model.arpa")[0] == 0
+    assert cli("import", tmp_path / "model.arpa", "--tokenizer", run, "-o", tmp_path / "again")[0] == 0
+    before, after = (answer(cli, "evaluate", folder, verse) for folder in (run, tmp_path / "again"))
+    assert after["nats_per_token"] == pytest.approx(before["nats_per_token"], rel=1e-7)
+
+
+def test_dry_run_prints_the_whole_tree_and_writes_nothing(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    before = tree(tmp_path)
+    code, printed, said = cli("train", verse, "--tokenizer", "char", "--dry-run", "-o", tmp_path / "run")
+    assert code == 0
+    assert "model.order = 7" in printed
+    assert 'data.documents = "stream"' in printed
+    assert "parameters at most" in printed
+    assert "longer context" in said
+    found = answer(cli, "train", verse, "--dry-run", "--set", "model.prune=0,0,1")
+    assert found["settings"]["model"]["prune"] == [0, 0, 1]
+    assert tree(tmp_path) == before
+
+
+def test_data_lists_what_is_built_in_and_reports_on_a_file(cli: Cli, verse: Path) -> None:
+    assert {"@python-docs", "@ab"} <= {item["name"] for item in answer(cli, "data")["data"]}
+    found = answer(cli, "data", verse, "--valid", verse)
+    assert (found["task"], found["lines"], found["blank_lines"]) == ("lm", 80, 20)
+    assert found["overlap_with_valid"] == {"shared": 80, "of": 80, "percent": 100.0}
+    assert cli("data", verse)[0] == 0
+
+
+def test_info_describes_a_run_settings_and_the_installation(cli: Cli, run: Path, tmp_path: Path) -> None:
+    assert answer(cli, "info", run)["model"]["order"] == 7
+    (tmp_path / "recipe.toml").write_text("[model]\norder = 4\n")
+    assert answer(cli, "info", tmp_path / "recipe.toml")["settings"]["model"]["order"] == 4
+    assert "torch" in answer(cli, "info")["libraries"]
+
+
+def test_a_recipe_is_used_and_set_wins_over_it(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('[model]\norder = 4\nsmoothing = "witten-bell"\n[tokenizer]\nkind = "word"\n')
+    found = answer(cli, "train", verse, "--recipe", tmp_path / "r.toml", "--set", "model.order=2", "--dry-run")
+    assert (found["settings"]["model"]["order"], found["settings"]["model"]["smoothing"]) == (2, "witten-bell")
+
+
+def test_ab_is_learned_exactly_by_counting(cli: Cli, tmp_path: Path) -> None:
+    settings = ("--set", "model.order=6", "--set", "model.smoothing=mle")
+    assert cli("train", "@ab", "--tokenizer", "char", *settings, "-o", tmp_path / "ab")[0] == 0
+    for string, following in (("AAAA", "A"), ("AABA", "B"), ("BAAA", "B"), ("BABB", "B")):
+        found = answer(cli, "generate", tmp_path / "ab", string, "--tokens", 2, "--greedy")
+        assert found["samples"][0] == {"text": following, "tokens": 1, "finish": "end"}
+
+
+def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
+    assert cli("train", verse, "--set", "model.order=2", "--tokenizer", "char", "-o", run, "--force")[0] == 0
+    assert answer(cli, "info", run)["model"]["order"] == 2
+    assert tree(run.parent)[0] == "verse"
+
+
+# --- what they say to bad input ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "missing.txt"], "missing.txt: there is no such file"),
+        (["train", "empty.txt"], "found no text"),
+        (["train", "blank.txt", "--set", "data.documents=line"], "found no text"),
+        (["train", "latin.txt"], "latin.txt, line 2: found byte 0xe9 at byte 9, expected utf-8"),
+        (["train", "utf16.txt"], "give --encoding utf-16"),
+        (["train", "folder"], "none of them .txt"),
+        (["train", "table.tsv"], "is data for the task classify"),
+        (["data", "wide.tsv"], "wide.tsv, line 3: found 3 columns, expected 2 (label, text)"),
+        (["train", "verse.txt", "--set", "model.order=0"], "model.order: found 0"),
+        (["train", "verse.txt", "--set", "model.order=11"], "model.order: found 11"),
+        (["train", "verse.txt", "--set", "model.ordr=3"], "did you mean model.order?"),
+        (["train", "verse.txt", "--set", "model.order"], "expected key=value"),
+        (["train", "verse.txt", "--model", "transformr"], "model.kind: found"),
+        (["train", "verse.txt", "--tokenizer", "bpe:10"], "above 256"),
+        (["train", "verse.txt", "--tokenizer", "letters"], "no such tokenizer"),
+        (["train", "verse.txt", "--valid", "1.5"], "fraction"),
+        (["train", "verse.txt", "--valid", "nowhere.txt"], "nowhere.txt: there is no such file"),
+        (["train", "verse.txt", "--encoding", "klingon"], "expected an encoding"),
+        (["train", "verse.txt", "--recipe", "missing.toml"], "missing.toml: cannot be read"),
+        (["train", "verse.txt", "-o", "verse.txt/run"], "cannot be written"),
+        (["train", "@nothing"], "no built-in data named @nothing"),
+        (["evaluate", "missing"], "there is no such run"),
+        (["evaluate", "folder"], "is not a run"),
+        (["evaluate", "run", "missing.txt"], "there is no such file"),
+        (["evaluate", "run", "empty.txt"], "found no text"),
+        (["evaluate", "run"], "kept no text to evaluate on"),
+        (["generate", "run", "--tokens", "0"], "tokens: found 0"),
+        (["generate", "run", "--temperature", "nan"], "temperature"),
+        (["generate", "run", "--top-p", "2"], "top_p: found 2"),
+        (["tokenize", "folder"], "is not a run"),
+        (["tokenize", "verse.txt"], "is not JSON"),
+        (["export", "run", "--to", "pdf", "-o", "x"], "no such format"),
+        (["import", "verse.txt", "-o", "x"], "expected an ARPA language model"),
+        (["data", "missing.txt"], "there is no such file"),
+        (["data", "a.txt,b.txt"], "there is no such file"),
+        (["info", "missing.toml"], "cannot be read"),
+        (["trian", "verse.txt"], "No such command 'trian'"),
+        (["train", "verse.txt", "--forse"], "No such option: --forse"),
+        (["train"], "Missing argument"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_in_a_line_and_leaves_nothing(
+    arguments: list[str], said: str, cli: Cli, verse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.txt").touch()
+    Path("blank.txt").write_text("\n  \n\n")
+    Path("latin.txt").write_bytes(b"good\ncaf?\xe9\n")
+    Path("utf16.txt").write_text("hello", encoding="utf-16")
+    Path("folder").mkdir()
+    Path("table.tsv").write_text("label\ttext\npos\tgood\n")
+    Path("wide.tsv").write_text("label\ttext\npos\tgood\nneg\tbad\tworse\n")
+    assert cli("train", "verse.txt", "--tokenizer", "char", "-o", "run")[0] == 0
+    before = tree(tmp_path)
+    code, printed, error = cli(*arguments)
+    assert code == 2
+    assert said in error
+    assert error.startswith("satchel: ")
+    assert "Traceback" not in error
+    assert printed == ""
+    assert tree(tmp_path) == before
+
+
+def test_all_errors_of_a_file_are_told_at_once(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text('[model]\norder = 99\nsmothing = "x"\n[data]\nencoding_errors = "maybe"\n')
+    code, _, said = cli("train", verse, "--recipe", tmp_path / "bad.toml")
+    assert code == 2
+    assert all(name in said for name in ("model.order", "did you mean model.smoothing?", "data.encoding_errors"))
+
+
+def test_an_existing_folder_is_not_overwritten(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    code, _, said = cli("train", verse, "-o", run)
+    assert (code, "exists already" in said, "--force" in said) == (2, True, True)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    mine = tmp_path / "photos"
+    mine.mkdir()
+    (mine / "cat.jpg").write_bytes(b"miaow")
+    code, _, said = cli("train", verse, "-o", mine, "--force")
+    assert (code, "is not a run" in said) == (2, True)
+    assert (mine / "cat.jpg").read_bytes() == b"miaow"
+
+
+def test_a_run_of_another_task_is_refused(cli: Cli, run: Path, verse: Path) -> None:
+    import hashlib
+
+    config = (run / "config.json").read_bytes().replace(b'"task": "lm"', b'"task": "tag"', 1)
+    (run / "config.json").write_bytes(config)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["files"]["config.json"] = {"size": len(config), "sha256": hashlib.sha256(config).hexdigest()}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    code, _, said = cli("evaluate", run, verse)
+    assert (code, "is a run for the task tag, expected lm" in said) == (2, True)
+
+
+def test_bad_bytes_are_repaired_on_request_and_counted(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"one \xff two\nthree \xfe\xfd four\n" * 5)
+    code, printed, _ = cli(
+        "train", tmp_path / "bad.txt", "--tokenizer", "char", "--encoding-errors", "skip", "-o", tmp_path / "run"
+    )
+    assert code == 0
+    assert "15 byte sequences" in printed
+
+
+def test_infinite_perplexity_is_null_in_json_and_a_word_on_the_terminal(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    cli("train", verse, "--tokenizer", "char", "--set", "model.smoothing=mle", "-o", tmp_path / "mle")
+    (tmp_path / "new.txt").write_text("Quiz: the cat")
+    found = answer(cli, "evaluate", tmp_path / "mle", tmp_path / "new.txt")
+    assert found["perplexity"] is None
+    assert found["impossible"] > 0
+    assert "infinite" in cli("evaluate", tmp_path / "mle", tmp_path / "new.txt")[1]
+
+
+def test_control_characters_of_a_text_do_not_reach_the_terminal(cli: Cli, run: Path) -> None:
+    for arguments in (("score", run, "\x1b[31mred\u202e"), ("tokenize", run, "\x1b[31m\u202e")):
+        assert "\x1b[31m" not in cli(*arguments)[1]
+    assert "\x1b" not in cli("generate", run, "\x1b[2J", "--tokens", 1)[1]
+    assert "\x1b" not in cli("train", "\x1b[31m.txt")[2]

@@ -1,0 +1,34 @@
+"""Figures on real data that must not get worse."""
+
+from pathlib import Path
+
+import pytest
+
+import satchel
+
+
+def test_tiny_shakespeare_by_seven_characters(shared: Path, tmp_path: Path) -> None:
+    text = shared / "tiny-shakespeare" / "input.txt"
+    model = satchel.train(text, tokenizer="char", valid=0.1, settings={"model.order": 7}, out=tmp_path / "run")
+    result = model.evaluate()
+    assert result.tokens == 111_540
+    assert result.nats_per_token <= 1.517
+
+
+def test_text8_small_by_eight_characters(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "text8-small"
+    model = satchel.train(
+        folder / "text8-100k.txt", tokenizer="char", settings={"model.order": 8}, out=tmp_path / "run"
+    )
+    assert model.evaluate(folder / "text8-dev.txt").perplexity <= 3.83
+    assert model.evaluate(folder / "text8-test.txt").perplexity <= 6.1
+
+
+@pytest.mark.parametrize(("order", "perplexity"), [(3, 230.89)])
+def test_wikitext_by_words(shared: Path, tmp_path: Path, order: int, perplexity: float) -> None:
+    folder = shared / "wikitext-2"
+    settings = {"model.order": order, "data.documents": "line"}
+    model = satchel.train(folder / "wiki.train.tokens.gz", tokenizer="word", settings=settings, out=tmp_path / "run")
+    result = model.evaluate(folder / "wiki.test.tokens.gz")
+    assert (result.tokens, result.unknown) == (244_102, 0)
+    assert result.perplexity == pytest.approx(perplexity, abs=0.005)

@@ -1,0 +1,84 @@
+"""The package as others get it: a wheel that installs into an empty environment, and a README that is true."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, verse: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    # All that the wheel asks for, but for torch: no n-gram command needs it, and it is large.
+    needed = [need for need in requires("satchel") or [] if "extra ==" not in need and not need.startswith("torch")]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *needed], check=True)
+    subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    for command in (
+        ["train", str(verse), "--tokenizer", "char", "-o", "run"],
+        ["generate", "run", "The", "--tokens", "5"],
+        ["evaluate", "run", str(verse)],
+    ):
+        subprocess.run([str(python), "-m", "satchel", *command], check=True, cwd=tmp_path, capture_output=True)
+    installed = subprocess.run(
+        [str(python), "-c", "import satchel; print(satchel.__file__)"],
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert str(tmp_path / "venv") in installed
+    assert (Path(installed.strip()).parent / "py.typed").exists()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_readme_commands_work(tmp_path: Path, verse: Path) -> None:
+    shutil.copy(verse, tmp_path / "my.txt")
+    commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("satchel ")]
+    assert len(commands) > 8
+    for command in commands:
+        if command.startswith("satchel demo"):
+            continue  # tested on its own
+        done = subprocess.run(
+            f"{sys.executable} -m {command}", shell=True, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def test_the_readme_python_works(tmp_path: Path, verse: Path) -> None:
+    shutil.copy(verse, tmp_path / "my.txt")
+    for block in blocks("python"):
+        subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")),
+    ],
+)
+def test_links_between_pages_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
