@@ -16,7 +16,8 @@ from satchel.errors import SettingsError
 S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
 
-LARGEST_FILE = 1 << 20
+LARGEST_FILE = 1 << 16
+DEEPEST = 32
 
 
 class Settings(BaseModel):
@@ -28,14 +29,23 @@ class Settings(BaseModel):
 def read_toml(path: Path) -> Tree:
     """Return the tree of a TOML file."""
     try:
+        # Only a regular file has a size that can be trusted, and an end.
+        if path.exists() and not path.is_file():
+            raise SettingsError("is not a file, expected one in TOML", where=str(path))
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise SettingsError(f"found {size} bytes, expected at most {LARGEST_FILE}", where=str(path))
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"is not TOML: {error}", where=str(path)) from error
+    groups = [tree]
+    for _ in range(DEEPEST):
+        groups = [value for group in groups for value in group.values() if isinstance(value, dict)]
+    if groups:
+        raise SettingsError(f"found groups more than {DEEPEST} deep", where=str(path))
+    return tree
 
 
 def parse_assignments(assignments: Iterable[str]) -> Tree:
@@ -54,6 +64,8 @@ def parse_assignments(assignments: Iterable[str]) -> Tree:
 def place(tree: Tree, key: str, value: object) -> None:
     """Put `value` at the dotted `key` of the tree."""
     *parents, last = key.split(".")
+    if len(parents) >= DEEPEST:
+        raise SettingsError(f"--set {key[:40]}...: found groups more than {DEEPEST} deep")
     for parent in parents:
         tree = tree.setdefault(parent, {})
         if not isinstance(tree, dict):
@@ -65,8 +77,10 @@ def _value(text: str) -> object:
     """Read a value as TOML; what is not TOML is a string, or a list of them where commas are."""
     for candidate in (text, f"[{text}]" if "," in text else text):
         try:
-            return tomllib.loads(f"value = {candidate}")["value"]
-        except tomllib.TOMLDecodeError:
+            match tomllib.loads(f"value = {candidate}"):
+                case {"value": value, **others} if not others:
+                    return value
+        except (ValueError, RecursionError):
             continue
     return [part.strip() for part in text.split(",")] if "," in text else text
 
@@ -87,9 +101,9 @@ def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
         # The JSON form is strict about types but lets a TOML list be a tuple.
         return kind.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
-        known = list(keys(kind))
-        complaints = [_complaint(detail, known) for detail in error.errors(include_url=False)]
-        raise SettingsError("\n".join(complaints), where=where) from None
+        raise SettingsError("\n".join(_complaints(error, list(keys(kind)))), where=where) from None
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, groups within groups without end
+        raise SettingsError(f"cannot be settings: {error}", where=where) from None
 
 
 def keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -111,19 +125,26 @@ def _is_settings(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _complaint(detail: Any, known: list[str]) -> str:
-    key = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-        return f"unknown setting {key}" + (f": did you mean {near[0]}?" if near else "")
-    found = json.dumps(detail.get("input"), default=str)
-    message = detail["msg"].removeprefix("Value error, ")
-    return f"{key}: found {found if len(found) < 60 else found[:57] + '...'}, {_lower(message)}"
-
-
-def _lower(message: str) -> str:
-    message = message.removeprefix("Input should be ")
-    return f"expected {message}" if not message.startswith("expected") else message
+def _complaints(error: ValidationError, known: list[str]) -> list[str]:
+    """Return a line for each setting that is wrong; what is expected of one may be any of several things."""
+    expected: dict[str, list[str]] = {}
+    groups = {key.rpartition(".")[0] for key in known} - {""}
+    for detail in error.errors(include_url=False):
+        key = ".".join(str(part) for part in detail["loc"])
+        parent = key.rpartition(".")[0]
+        if detail["type"] == "json_invalid":
+            expected["a text is not Unicode"] = []
+        elif detail["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(key, [*known, *groups], n=1, cutoff=0.5)
+            expected[f"unknown setting {key}" + (f": did you mean {near[0]}?" if near else "")] = []
+        else:
+            # A setting that may be one type or another has a complaint of each, named after the type.
+            key = parent if parent in known and isinstance(detail["loc"][-1], str) else key
+            found = json.dumps(detail.get("input"), default=str)
+            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            first = f"{key}: found {found if len(found) < 60 else found[:57] + '...'}, expected"
+            expected.setdefault(first, []).append(message.removeprefix("expected "))
+    return [" ".join([first, ", or ".join(messages)]).strip() for first, messages in expected.items()]
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

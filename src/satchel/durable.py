@@ -9,10 +9,12 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,21 +36,30 @@ LARGEST_NAME = 255
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a handle to write; `path` becomes what was written, in one rename, when the block ends well."""
-    if path.is_dir():
-        raise MachineError("is a folder, expected the name of a file to write", where=str(path))
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    with _told(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    """Give a handle to write; `path` becomes what was written, in one rename, when the block ends well.
+
+    A second process that writes the same file is refused; what a killed process left behind is cleared away.
+    """
+    with _told(path), _parents(path):
+        if path.exists() and not path.is_file():
+            raise MachineError("is not a regular file, expected the name of a file to write", where=str(path))
+        # The real place: what a link names is replaced where it lives.
+        target = path.resolve()
+        partial = _partial(target)
+        lock = _claim(partial, target, folder=False)
         try:
             with open(partial, "wb") as handle:
                 yield handle
                 handle.flush()
                 os.fsync(handle.fileno())
-            os.replace(partial, path)
-        finally:
+            os.replace(partial, target)
+        except BaseException:
             partial.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+            raise
+        finally:
+            if lock is not None:
+                os.close(lock)
+        _sync_folder(target.parent)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -86,33 +97,45 @@ def new_folder(target: Path, replaceable: Callable[[Path], bool] | None = None) 
     A folder that is there is replaced only if `replaceable` says so. A second process that makes
     the same folder is refused; what a killed process left behind is cleared away.
     """
-    _refuse_existing(target, replaceable)
-    with _told(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with _told(target), _parents(target):
+        _refuse_existing(target, replaceable)
         # The real place: a symlinked run folder is replaced where it lives.
         target = target.resolve()
-        partial = target.with_name(f".{target.name}.partial")
-        if len(os.fsencode(partial.name)) > LARGEST_NAME:
-            raise MachineError(
-                f"found a name of {len(os.fsencode(target.name))} bytes, expected at most "
-                f"{LARGEST_NAME - len('..partial')}",
-                "give a shorter one with -o",
-                where=f"{target.name[:40]}...",
-            )
-        lock = _claim(partial, target)
+        # The new folder is made inside a locked one that keeps its name, so that none but the lock's owner removes it.
+        partial = _partial(target)
+        new = partial / "new"
+        lock = _claim(partial, target, folder=True)
         try:
-            for stale in partial.iterdir():
-                shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
-            yield NewFolder(partial)
-            _seal(partial)
+            _clear(partial, target)
+            # Another process may have finished before this one got the lock.
             _refuse_existing(target, replaceable)
-            _exchange(partial, target)
+            new.mkdir()
+            yield NewFolder(new)
+            _seal(new)
+            _refuse_existing(target, replaceable)
+            _exchange(new, target)
+            _sync_folder(target.parent)
         finally:
             # After an exchange this is the old folder; after a failure, the unfinished one.
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                partial.rmdir()
             if lock is not None:
                 os.close(lock)
-        _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _parents(target: Path) -> Iterator[None]:
+    """Make the folders above `target`; take back those that were made if it does not come to be."""
+    missing = [folder for folder in target.parents if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise
 
 
 def _refuse_existing(target: Path, replaceable: Callable[[Path], bool] | None) -> None:
@@ -124,21 +147,58 @@ def _refuse_existing(target: Path, replaceable: Callable[[Path], bool] | None) -
         raise RunError("is not a run, so it is not replaced", "give another name with -o", where=str(target))
 
 
-def _exchange(partial: Path, target: Path) -> None:
-    """Give `partial` the name `target`; what was there gets the partial's name."""
+def _partial(target: Path) -> Path:
+    """Return where the target is made before it gets its name."""
+    partial = target.with_name(f".{target.name}.partial")
+    if len(os.fsencode(partial.name)) > LARGEST_NAME:
+        raise MachineError(
+            f"found a name of {len(os.fsencode(target.name))} bytes, expected at most "
+            f"{LARGEST_NAME - len('..partial')}",
+            "give a shorter one with -o",
+            where=f"{target.name[:40]}...",
+        )
+    return partial
+
+
+def _clear(partial: Path, target: Path) -> None:
+    """Remove what a killed process left, but for the only copy of a folder that it was replacing."""
+    old = partial / "old"
+    if old.exists() and not os.path.lexists(target):
+        os.rename(old, target)
+    for stale in (old, partial / "new"):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+def _exchange(new: Path, target: Path) -> None:
+    """Give `new` the name `target`; what was there gets the name `new`, in one step where the system can."""
     if not target.exists():
-        os.rename(partial, target)
-        return
-    aside = target.with_name(f".{target.name}.old")
-    if aside.exists():
-        shutil.rmtree(aside)
-    os.rename(target, aside)
-    try:
-        os.rename(partial, target)
-    except BaseException:
-        os.rename(aside, target)
-        raise
-    os.rename(aside, partial)
+        os.rename(new, target)
+    elif not _swap(new, target):
+        # A process killed between these leaves the old folder aside: see _clear.
+        old = new.with_name("old")
+        os.rename(target, old)
+        try:
+            os.rename(new, target)
+        except BaseException:
+            os.rename(old, target)
+            raise
+        os.rename(old, new)
+
+
+def _swap(first: Path, second: Path) -> bool:
+    """Exchange the names of two folders at once; return whether this system and this disk know how."""
+    import ctypes
+
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if renameat2 is None:
+        return False
+    at_working_folder, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if renameat2(at_working_folder, os.fsencode(first), at_working_folder, os.fsencode(second), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(second))
 
 
 def _seal(folder: Path) -> None:
@@ -169,25 +229,40 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _claim(partial: Path, target: Path) -> int | None:
-    """Make the unfinished folder and lock it. A lock ends with the process that holds it."""
+def _claim(partial: Path, target: Path, *, folder: bool) -> int | None:
+    """Make the unfinished file or folder and lock it. A lock ends with the process that holds it."""
     while True:
-        partial.mkdir(exist_ok=True)
+        is_mine = False
+        if folder:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(partial)
+                is_mine = True
         if sys.platform == "win32":
             return None
-        lock = os.open(partial, os.O_RDONLY)
+        # Never through a link: somebody else's file would be overwritten, or folder cleared.
+        flags = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT
+        try:
+            lock = os.open(partial, flags | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if folder and isinstance(error, FileNotFoundError):
+                continue
+            if is_mine:
+                os.rmdir(partial)
+            raise
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(lock)
+            if not isinstance(error, BlockingIOError):
+                raise
             raise RunError(
                 "is being written by another process",
                 "wait for it, or give another name with -o",
                 where=str(target),
             ) from None
-        # Another process may have finished in between and given this folder its name.
+        # Another process may have finished in between: then this has gone, or has its final name.
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), os.stat(partial)):
+            if os.path.samestat(os.fstat(lock), os.lstat(partial)):
                 return lock
         os.close(lock)
 
@@ -201,7 +276,9 @@ def _told(target: Path) -> Iterator[None]:
         errno.EACCES: "choose a folder you may write to with -o",
         errno.EPERM: "choose a folder you may write to with -o",
         errno.EROFS: "choose a folder you may write to with -o",
+        errno.EFBIG: "this disk or your limits allow no file so large: write to another one with -o",
         errno.ENAMETOOLONG: "give a shorter name with -o",
+        errno.ELOOP: "a part of this path is a link to nowhere: give another name with -o",
         errno.ENOTDIR: "a part of this path is a file: give another name with -o",
         errno.EEXIST: "a part of this path is a file: give another name with -o",
     }
@@ -225,9 +302,10 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         reason = "is a link, expected a file" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
         raise RunError(reason, where=str(path)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RunError("is not a regular file", where=str(path))
     with open(descriptor, "rb") as handle:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise RunError("is not a regular file", where=str(path))
         yield handle
 
 
@@ -281,26 +359,28 @@ def file_sha256(path: Path) -> str:
 
 def to_json(value: object) -> bytes:
     """Return readable JSON that holds no NaN or infinity."""
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    # A file's name need not be Unicode: what is not becomes a question mark.
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace") + b"\n"
 
 
 def from_json(data: bytes, where: str) -> Any:
-    """Return what JSON says: each key once, no NaN, not too deep."""
+    """Return what JSON in UTF-8 says: each key once, no NaN or infinity, not too deep."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise RunError(f"found the key {twice!r} twice, expected once", where=where)
+            twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            raise RunError(f"found the key {twice[:40]!r} twice, expected once", where=where)
         return found
 
-    def refuse(constant: str) -> None:
-        raise RunError(f"found {constant}, expected a number", where=where)
+    def finite(number: str) -> float:
+        if not math.isfinite(float(number)):
+            raise RunError(f"found {number[:40]}, expected a finite number", where=where)
+        return float(number)
 
     try:
-        return json.loads(data, object_pairs_hook=unique, parse_constant=refuse)
+        return json.loads(data.decode(), object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
     except RecursionError:
         raise RunError("is nested too deeply", where=where) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not JSON, not UTF-8, or a number of thousands of digits
         raise RunError(f"is not JSON: {error}", where=where) from error

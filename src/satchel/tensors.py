@@ -7,6 +7,7 @@ that were hashed, and refuses what the library lets pass: keys twice, unusual na
 import hashlib
 import json
 import math
+import os
 import re
 import struct
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ MOST_TENSORS = 10_000
 
 def write(handle: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     """Write arrays one after another, without a second copy of them in memory."""
-    little = {name: np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for name, array in arrays.items()}
+    little = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in arrays.items()}
     digest = hashlib.sha256()
     for array in little.values():
         digest.update(array.data.cast("B") if array.size else b"")
@@ -63,7 +64,12 @@ def _header(tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], m
 
 def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the arrays and the metadata of a file whose bytes are those that were saved."""
-    data = durable.read_file(path, LARGEST_FILE)
+    with durable.open_regular(path) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        # A first look, before memory is taken for arrays that are not there.
+        _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
+        handle.seek(0)
+        data = handle.read(size)
     header, start = _parse_header(data[: 8 + LARGEST_HEADER], len(data), str(path))
     metadata = header.pop("__metadata__")
     if hashlib.sha256(memoryview(data)[start:]).hexdigest() != metadata.get("sha256"):
@@ -87,7 +93,7 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 
 def _parse_header(data: bytes, size: int, where: str) -> tuple[dict[str, Any], int]:
     """Return the checked header of a file that begins with `data`, and where its arrays start."""
-    if size < 8:
+    if not 8 <= size <= LARGEST_FILE:
         raise RunError(f"found {size} bytes, expected a safetensors file", where=where)
     length = struct.unpack("<Q", data[:8])[0]
     if length > LARGEST_HEADER or 8 + length > size:
@@ -113,13 +119,14 @@ def _check_entry(name: str, entry: Any, start: int, where: str) -> int:
         raise RunError(f"found a tensor named {name[:40]!r}", where=where)
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise RunError(f"{name} is not described by dtype, shape and data_offsets", where=where)
-    shape = entry["shape"]
-    whole = isinstance(shape, list) and all(type(side) is int and 0 <= side < 1 << 40 for side in shape)
-    if entry["dtype"] not in DTYPES or not whole or len(shape) > 4:
-        raise RunError(f"{name} has the shape {shape} of {entry['dtype']}", where=where)
-    end = start + math.prod(shape) * np.dtype(DTYPES[entry["dtype"]]).itemsize
+    shape, dtype = entry["shape"], entry["dtype"]
+    whole = isinstance(shape, list) and len(shape) <= 4 and all(type(side) is int and side >= 0 for side in shape)
+    # An empty array may not have other sides that no file could hold.
+    if not isinstance(dtype, str) or dtype not in DTYPES or not whole or math.prod(filter(None, shape)) > LARGEST_FILE:
+        raise RunError(f"{name} has the shape {str(shape)[:60]} of {str(dtype)[:20]}", where=where)
+    end = start + math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize
     if entry["data_offsets"] != [start, end]:
-        raise RunError(f"{name} is at {entry['data_offsets']}, expected {[start, end]}", where=where)
+        raise RunError(f"{name} is at {str(entry['data_offsets'])[:60]}, expected {[start, end]}", where=where)
     return end
 
 
@@ -149,6 +156,7 @@ class ArrayWriter:
         header = _header(
             {self.name: (self.dtype, (self.length,), size)}, {**metadata, "sha256": self._digest.hexdigest()}
         )
+        assert len(header) <= self.ROOM, "the metadata would be written over the array"
         self.handle.seek(8)
         self.handle.write(header.ljust(self.ROOM))
 

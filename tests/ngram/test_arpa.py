@@ -175,7 +175,7 @@ def test_kenlm_gives_every_token_of_wikitext_the_same_probability(wikitext: tupl
     theirs: list[float] = []
     start = 1
     ids = tokens.ids.tolist()
-    for end in np.flatnonzero(tokens.ids[1:] == model.tokenizer.boundary) + 1:
+    for end in (np.flatnonzero(tokens.ids[1:] == model.tokenizer.boundary) + 1).tolist():
         sentence = " ".join(words[id_] for id_ in ids[start:end])
         theirs += [logprob for logprob, _, _ in peer.full_scores(sentence)]
         start = end + 1
@@ -214,3 +214,19 @@ def test_lmplz_estimates_what_we_estimate(wikitext: tuple[Path, Path]) -> None:
         assert np.abs(np.log10(a.probabilities) - np.log10(b.probabilities)).max() < 1e-4
         if len(a.weights):
             assert np.abs(np.log10(a.weights) - np.log10(b.weights)).max() < 1e-4
+
+
+@pytest.mark.parametrize("rule", ["stream", "line"])
+@pytest.mark.parametrize("tokenizer", ["char", "byte", "word", "bpe:300", "unigram:300"])
+def test_kenlm_reads_a_model_of_any_tokenizer(tokenizer: str, rule: str, verse: Path, tmp_path: Path) -> None:
+    kenlm = pytest.importorskip("kenlm", reason="the kenlm module is not installed")
+    model = satchel.train(
+        verse, tokenizer=tokenizer, settings={"data.documents": rule, "model.order": 5}, out=tmp_path / "run"
+    )
+    model.export_arpa(tmp_path / "model.arpa")
+    peer = kenlm.Model(str(tmp_path / "model.arpa"))
+    for text in ("The cat saw the log.", "dog dog <s> \u00e9", "The\tmat"):
+        ours = model.score(text)
+        words = [escape(model.tokenizer.spellings[id_]) for id_ in ours.ids if id_ < model.tokenizer.size]
+        theirs = peer.full_scores(" ".join(words), bos=True, eos=rule == "line")
+        assert [logprob for logprob, _, _ in theirs] == pytest.approx(ours.logprobs / np.log(10), abs=1e-4)

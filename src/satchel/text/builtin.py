@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import random
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice, product
@@ -82,20 +83,29 @@ def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]
     del settings, seed
     root = Path(sysconfig.get_path("stdlib"))
     seen: set[str] = set()
-    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
-        relative = path.relative_to(root)
-        if not NOT_READ.isdisjoint(relative.parts):
-            continue
-        for name, text in _documents(path, relative.as_posix()):
+    for path in _sources(root):
+        for name, text in _documents(path, path.relative_to(root).as_posix()):
             if len(text) >= SHORTEST_DOCSTRING and text not in seen:
                 seen.add(text)
                 yield name, f"{text}\n\n"
 
 
+def _sources(folder: Path) -> Iterator[Path]:
+    """Return the source files below a folder in order, without looking into the parts that are not read."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name not in NOT_READ:
+            yield from _sources(path)
+        elif path.suffix == ".py":
+            yield path
+
+
 def _documents(path: Path, relative: str) -> Iterator[tuple[str, str]]:
     """Return the English of a source file. It is parsed, never imported or run."""
     try:
-        tree = ast.parse(path.read_bytes())
+        with warnings.catch_warnings():
+            # Old modules hold escapes that newer Pythons warn of; that is not the reader's concern.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, OSError):
         return
     if relative == "pydoc_data/topics.py":

@@ -1,5 +1,6 @@
 """What `DATA` on the command line can name: a file, a folder, two aligned files, `-`, or a built-in."""
 
+import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -22,12 +23,15 @@ def open_corpus(
     if name.startswith("@"):
         return builtin.read_builtin(name, settings, seed, progress)
     path = Path(name)
-    if not path.exists() and "," in name:
+    if not name:
+        raise DataError("found an empty name", "name a file or a folder")
+    # Unlike those of Path, these say no, and do not fail, where a name is too long to be one.
+    if not os.path.exists(path) and "," in name:
         pair = [Path(part) for part in name.split(",")]
         if len(pair) != 2:
             raise DataError(f"found {len(pair)} names joined by commas, expected two aligned files", where=name)
         return Corpus(name, tuple(file_source(part) for part in pair), settings)
-    if path.is_dir():
+    if os.path.isdir(path):
         sources, skipped = folder_sources(path)
         return Corpus(name, sources, settings, skipped)
     return Corpus(name, (file_source(path),), settings)
@@ -48,4 +52,4 @@ def infer_task(corpus: Corpus) -> tables.Task:
 
 def is_pair(corpus: Corpus) -> bool:
     """Return whether a corpus is two aligned files."""
-    return len(corpus.sources) == 2 and not Path(corpus.name).exists() and "," in corpus.name
+    return len(corpus.sources) == 2 and not os.path.exists(corpus.name) and "," in corpus.name

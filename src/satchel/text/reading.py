@@ -14,6 +14,7 @@ import re
 import stat
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,6 +31,10 @@ CHUNK = 1 << 18
 LARGEST_RATIO = 200
 FREE_BYTES = 1 << 27
 TEXT_SUFFIXES = (".txt", ".txt.gz")
+# What is no character, and comes from broken escapes only.
+HALF_PAIR = re.compile("[\ud800-\udfff]")
+# Encodings whose decoders take the byte order mark away themselves.
+MARKED = ("utf-16", "utf-32", "utf-8-sig")
 
 DocumentRule = Literal["stream", "file", "line"]
 
@@ -61,10 +66,19 @@ class DataSettings(Settings):
     @classmethod
     def _known(cls, name: str) -> str:
         try:
-            codecs.lookup(name)
-        except LookupError:
+            # Python also knows encodings that are not of text, such as base64: decoding tells them apart.
+            b"a".decode(name, "ignore")
+            codecs.getincrementaldecoder(name)
+        except (LookupError, UnicodeError):
             raise ValueError("expected an encoding that Python knows, such as utf-8, latin-1, utf-16") from None
         return name
+
+    @field_validator("delimiter")
+    @classmethod
+    def _separates(cls, delimiter: str) -> str:
+        if delimiter in '"\r\n':
+            raise ValueError("expected a character other than a quote or the end of a line")
+        return delimiter
 
     @field_validator("valid")
     @classmethod
@@ -153,9 +167,10 @@ def _document(chunks: Iterable[str]) -> Iterator[Piece]:
     yield Piece(last, True)
 
 
-# Where no tokenizer can tell that a text was cut: before a lone space between two words, and after
-# the last of some newlines. What follows is tokenized the same whether or not it sees what came before.
-SAFE_CUT = re.compile(r"(?<=\S)(?= \S)|(?<=\n)(?=[^\n])")
+# Where no tokenizer can tell that a text was cut: before white space, right after something else. None of
+# ours, nor GPT-2's, has a token that goes on from the one to the other, or looks back. Only white space that
+# everyone agrees on counts: to Python U+001C to U+001F are some, to the tokenizers they are not.
+SAFE_CUT = re.compile(r"[ \t\r\n](?<=\S.)", re.DOTALL)
 SHORTEST_PIECE = 1 << 14
 LONGEST_PIECE = 1 << 20
 
@@ -187,14 +202,22 @@ def cut(chunks: Iterable[str]) -> Iterator[str]:
 
 def lines(chunks: Iterable[str]) -> Iterator[str]:
     """Return the lines without their ends. Only a newline ends a line; a carriage return before it goes too."""
+    for line in whole_lines(chunks):
+        if line.endswith("\r\n"):
+            yield line[:-2]
+        else:
+            yield line[:-1] if line.endswith("\n") else line
+
+
+def whole_lines(chunks: Iterable[str]) -> Iterator[str]:
+    """Return the lines with their ends."""
     waiting: list[str] = []
     for chunk in chunks:
         *whole, rest = chunk.split("\n")
         for line in whole:
-            waiting.append(line)
-            joined = "".join(waiting)
+            waiting += [line, "\n"]
+            yield "".join(waiting)
             waiting.clear()
-            yield joined[:-1] if joined.endswith("\r") else joined
         if rest:
             waiting.append(rest)
     if waiting:
@@ -221,11 +244,13 @@ class _Repair:
 def _decode(chunks: Iterator[bytes], settings: DataSettings, repair: _Repair, where: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(settings.encoding)("satchel-repair")
     offset = lines_before = 0
-    first = True
+    first = codecs.lookup(settings.encoding).name not in MARKED
+    start = b""
     for chunk in _with_end(chunks):
         # Codecs find their error handlers by name; this reader's is the one in force while it decodes.
         codecs.register_error("satchel-repair", repair)
         held = len(decoder.getstate()[0])
+        start = (start + chunk)[:4]
         try:
             text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
@@ -233,9 +258,11 @@ def _decode(chunks: Iterator[bytes], settings: DataSettings, repair: _Repair, wh
             raise DataError(
                 f"found byte {error.object[error.start]:#04x} at byte {offset - held + error.start}, "
                 f"expected {settings.encoding}",
-                _encoding_remedy(where, error.object),
+                _encoding_remedy(start),
                 where=f"{where}, line {line}",
             ) from None
+        except UnicodeError as error:  # some encodings do not say where
+            raise DataError(f"is not {settings.encoding}: {error}", _encoding_remedy(start), where=where) from None
         offset += len(chunk)
         lines_before += text.count("\n")
         if first and text:
@@ -245,8 +272,11 @@ def _decode(chunks: Iterator[bytes], settings: DataSettings, repair: _Repair, wh
             yield text
 
 
-def _encoding_remedy(where: str, data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+def _encoding_remedy(start: bytes) -> str:
+    """Return what to do about a file that begins with these bytes."""
+    if start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        return "it begins like UTF-32: give --encoding utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "it begins like UTF-16: give --encoding utf-16"
     return "name its encoding (--encoding latin-1), or give --encoding-errors replace or skip"
 
@@ -266,13 +296,14 @@ def _unpack(handle: IO[bytes], source: Source, budget: int) -> Iterator[bytes]:
             yield chunk
         return
     count = 0
+    limit = min(budget, max(FREE_BYTES, source.size * LARGEST_RATIO))
     try:
         with gzip.GzipFile(fileobj=handle) as unpacked:
             while chunk := unpacked.read(CHUNK):
                 count += len(chunk)
-                if count > budget or count > max(FREE_BYTES, source.size * LARGEST_RATIO):
+                if count > limit:
                     raise DataError(
-                        f"unpacks to more than {count:,} bytes from {source.size:,}",
+                        f"unpacks to more than {limit:,} bytes from {source.size:,}",
                         "if that is right, unpack it yourself and give the plain file",
                         where=source.where,
                     )
@@ -290,12 +321,15 @@ def file_source(path: Path, name: str | None = None) -> Source:
 
     @contextlib.contextmanager
     def opened() -> Iterator[IO[bytes]]:
+        # Looked at before it is opened: what was a file may be a pipe now, and opening that would wait.
+        check()
         with _readable(path), open(path, "rb") as handle:
-            if _signature(path) != signature:
-                raise DataError("changed while it was being read", "start again", where=str(path))
             yield handle
-            if _signature(path) != signature:
-                raise DataError("changed while it was being read", "start again", where=str(path))
+            check()
+
+    def check() -> None:
+        if _signature(path) != signature:
+            raise DataError("changed while it was being read", "start again", where=str(path))
 
     with _readable(path), open(path, "rb"):
         return Source(name or path.name, signature[0], opened, str(path))
@@ -318,18 +352,13 @@ def _readable(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError("there is no such file", "check the name", where=str(path)) from None
     except (OSError, ValueError) as error:
-        if isinstance(error, (gzip.BadGzipFile, UnicodeError)):
-            raise
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise DataError(f"cannot be read: {reason}", where=str(path)) from error
 
 
 def folder_sources(folder: Path) -> tuple[tuple[Source, ...], int]:
     """Return the text files of a folder in the order of their relative paths, and how many others there are."""
-    paths = sorted(
-        (path for path in folder.rglob("*") if not path.is_dir() and not _hidden(path.relative_to(folder))),
-        key=lambda path: path.relative_to(folder).as_posix(),
-    )
+    paths = sorted(_files(folder), key=lambda path: path.relative_to(folder).as_posix())
     texts = [path for path in paths if path.name.endswith(TEXT_SUFFIXES)]
     if not texts:
         raise DataError(
@@ -341,16 +370,28 @@ def folder_sources(folder: Path) -> tuple[tuple[Source, ...], int]:
     return sources, len(paths) - len(texts)
 
 
-def _hidden(relative: Path) -> bool:
-    return any(part.startswith(".") for part in relative.parts)
+def _files(folder: Path) -> Iterator[Path]:
+    """Return every file that is not hidden. Links to folders are not followed: they may lead in a circle."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"cannot be read: {error.strerror}", where=str(error.filename)) from error
+
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 
 def stdin_source(copy: IO[bytes] | None = None) -> Source:
     """Return standard input, copied so that it can be read more than once: to `copy`, or to a nameless file."""
-    copy = copy or tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the source
+    if sys.stdin is None:
+        raise DataError("is closed", "feed it a text, or name a file", where="standard input")
+    kept = copy or tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the source
     while chunk := sys.stdin.buffer.read(CHUNK):
-        copy.write(chunk)
-    return _handle_source("-", copy)
+        kept.write(chunk)
+    source = _handle_source("-", kept)
+    if copy is None:
+        weakref.finalize(source, kept.close)
+    return source
 
 
 def bytes_source(name: str, data: bytes) -> Source:

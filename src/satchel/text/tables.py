@@ -2,18 +2,18 @@
 
 import csv
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from satchel.errors import DataError
-from satchel.text.reading import Corpus, DataSettings, Source, lines
+from satchel.text.reading import HALF_PAIR, Corpus, DataSettings, Source, lines, whole_lines
 
 Task = Literal["lm", "tag", "classify", "translate"]
 SUFFIXES = (".tsv", ".csv", ".jsonl")
+LARGEST_FIELD = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def _tsv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(sys.maxsize)
+    csv.field_size_limit(LARGEST_FIELD)
     reader = csv.reader(
-        (f"{line}\n" for line in lines(corpus.texts(source))),
+        whole_lines(corpus.texts(source)),
         delimiter=corpus.settings.delimiter,
         strict=True,
     )
@@ -96,16 +96,32 @@ def _jsonl(corpus: Corpus, source: Source) -> Iterator[Row]:
             continue
         where = f"{source.where}, line {number}"
         try:
-            found = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+            found = json.loads(line, object_pairs_hook=_Pairs)
+        except (ValueError, RecursionError) as error:
             raise DataError(f"is not JSON: {error}", "expected one object per line", where=where) from None
-        if not isinstance(found, dict):
+        if not isinstance(found, _Pairs):
             raise DataError(f"found {type(found).__name__}, expected an object", where=where)
-        yield Row(number, {str(key): _as_text(value) for key, value in found.items()})
+        values = {key: _as_text(value) for key, value in found}
+        if len(values) < len(found):
+            names = ", ".join(key for key, _ in found)
+            raise DataError(f"found the columns {names}, expected each once", where=where)
+        if any(map(HALF_PAIR.search, (*values, *values.values()))):
+            raise DataError("found half of a surrogate pair, expected text", "repair its \\u escapes", where=where)
+        yield Row(number, values)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of a JSON object, before one that comes twice hides the other."""
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _Pairs):
+        return {key: _plain(inner) for key, inner in value}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value
 
 
 def infer_task(columns: Iterable[str], settings: DataSettings) -> Task:

@@ -7,6 +7,7 @@ not know, spelled so that no text spells it; nothing is unknown to the others.
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from tokenizers import Tokenizer as Engine
 
 from satchel import durable
 from satchel.config import Settings
-from satchel.errors import RunError, SettingsError
+from satchel.errors import DataError, RunError, SettingsError
+from satchel.text.reading import HALF_PAIR, cut
 
 Ids = npt.NDArray[np.int64]
 
@@ -30,9 +32,10 @@ UNKNOWN = " <unk>"
 LARGEST_FILE = 1 << 28
 LARGEST_VOCABULARY = 1 << 24
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
-# Words with the space before them, numbers, punctuation, newlines, other white space. No newline is
-# ever in a piece with anything else, and no rule looks back: that is what makes reading.cut safe.
-PIECES = Regex(r" ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\n+|[^\S\n]+(?!\S)|[^\S\n]+")
+# Words with the space before them, numbers, punctuation, newlines, other white space. White space never
+# follows anything else in a piece, and no rule looks back: that is what makes reading.cut safe.
+# Learning takes time that grows with the square of a piece's length, so pieces have a longest one.
+PIECES = Regex(r" ?\p{L}{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{N}]{1,256}|\n{1,256}|[^\S\n]{1,256}(?!\S)|[^\S\n]{1,256}")
 
 Kind = Literal["char", "byte", "word", "bpe", "unigram"]
 
@@ -49,6 +52,8 @@ class TokenizerSettings(Settings):
     def _large_enough(self) -> "TokenizerSettings":
         if self.kind in ("bpe", "unigram") and self.size is not None and self.size <= len(ALPHABET):
             raise ValueError(f"expected a size above {len(ALPHABET)}: each byte is a token")
+        if self.kind == "byte" and self.size is not None and self.size < len(ALPHABET):
+            raise ValueError(f"expected a size of {len(ALPHABET)}, or none: each byte is a token")
         return self
 
 
@@ -70,6 +75,8 @@ class Tokenizer:
         engine.no_padding()
         # A tokenizer made elsewhere may have special tokens: as text they are text.
         engine.encode_special_tokens = True
+        if isinstance(engine.model, models.BPE):
+            engine.model.dropout = None  # which would choose the merges by chance
         self._engine = engine
         self.json = text
         self.sha256 = hashlib.sha256(self.json.encode()).hexdigest()
@@ -85,10 +92,8 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoding:
         """Return the ids of a text."""
-        from satchel.text.reading import cut
-
         pieces = list(cut([text]))
-        parts = list(self.encode_pieces(pieces, [True, *[False] * (len(pieces) - 1)]))
+        parts = list(self.encode_pieces(pieces, [number == 0 for number in range(len(pieces))]))
         if not parts:
             return Encoding(np.empty(0, np.int64), 0, True)
         return Encoding(
@@ -99,12 +104,15 @@ class Tokenizer:
 
     def encode_pieces(self, pieces: Sequence[str], begins: Sequence[bool]) -> Iterator[Encoding]:
         """Return the encoding of each piece (see reading.cut); `begins` says which begin a document."""
-        for text, begin, encoded in zip(
-            pieces,
-            begins,
-            self._engine.encode_batch_fast(list(pieces), add_special_tokens=False),
-            strict=True,
-        ):
+        try:
+            encodings = self._engine.encode_batch_fast(list(pieces), add_special_tokens=False)
+        except TypeError:
+            if not any(map(HALF_PAIR.search, pieces)):
+                raise
+            raise DataError(
+                "found half of a surrogate pair, expected text", "replace it by the character that was meant"
+            ) from None
+        for text, begin, encoded in zip(pieces, begins, encodings, strict=True):
             ids = np.array(encoded.ids, np.int64)
             unknown = 0 if self.unknown is None else int((ids == self.unknown).sum())
             yield Encoding(ids, unknown, self._is_lossless(text, ids, unknown, begin))
@@ -118,8 +126,11 @@ class Tokenizer:
             return True
         if self.kind == "word":
             # Decoding puts one space between words: right if there are as many spaces as gaps, and nothing else.
-            gaps = len(ids) - (1 if begin else 0)
-            return len(text) - int(self._lengths[ids].sum()) == gaps == text.count(" ")
+            gaps = max(0, len(ids) - 1) if begin else len(ids)
+            if not len(text) - int(self._lengths[ids].sum()) == gaps == text.count(" "):
+                return False
+            # Where punctuation is split off, one gap without a space may hide one with two.
+            return " ".join([*([] if begin else [""]), *(self.spellings[id_] for id_ in ids.tolist())]) == text
         return self.decode(ids) == text
 
     # --- ids to text
@@ -159,26 +170,50 @@ def read_tokenizer(data: bytes, where: str) -> Tokenizer:
     if not isinstance(model, dict) or model.get("type") not in ("BPE", "Unigram", "WordLevel", "WordPiece"):
         raise RunError("is not a tokenizer.json of the tokenizers library", where=where)
     vocabulary = model.get("vocab")
+    added = tree.get("added_tokens") or []
+    if not isinstance(added, list) or not all(_is_added(token) for token in added):
+        raise RunError("its added tokens are not a list of tokens", where=where)
     if model["type"] == "Unigram":
         _check_words([entry[0] for entry in vocabulary or []] if _is_pairs(vocabulary) else None, where)
+        _check_words(["", *{token["content"] for token in added} - {""}], where)
     else:
-        _check_ids(vocabulary, tree.get("added_tokens") or [], where)
+        _check_ids(vocabulary, added, where)
     try:
-        return Tokenizer(data.decode("utf-8"))
+        tokenizer = Tokenizer(data.decode("utf-8"))
     except BaseException as error:
         # The library's own failures are Exceptions, or panics of the runtime it is built with.
         if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
             raise
         raise RunError(f"is not a tokenizer that can be read: {error}", where=where) from None
+    # The library has its own ideas of which ids added tokens get.
+    if len(set(tokenizer.spellings)) < tokenizer.size:
+        raise RunError(f"its ids are not 0 to {tokenizer.size - 1}, each once", where=where)
+    if not _knows_all(model, tokenizer.kind):
+        raise RunError("it has no token for what it does not know", where=where)
+    return tokenizer
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """Return the tokenizer in a file, or that of a run folder."""
-    if path.is_dir():
+    if os.path.isdir(path):
         if not (path / "tokenizer.json").exists():
             raise RunError("is not a run: it has no tokenizer.json", where=str(path))
         path = path / "tokenizer.json"
     return read_tokenizer(durable.read_file(path, LARGEST_FILE), str(path))
+
+
+def _is_added(token: Any) -> bool:
+    return isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
+
+
+def _knows_all(model: dict[str, Any], kind: str) -> bool:
+    """Return whether a tokenizer has an answer to what is not in its vocabulary; without one it would stop there."""
+    if model["type"] == "Unigram":
+        return kind == "unigram" or model.get("unk_id") is not None
+    unknown = model.get("unk_token")
+    if unknown is None and model["type"] == "BPE":
+        return True  # it leaves out what it does not know
+    return isinstance(unknown, str) and unknown in model["vocab"]
 
 
 def _is_pairs(vocabulary: Any) -> bool:
@@ -191,7 +226,7 @@ def _check_words(words: list[Any] | None, where: str) -> None:
     if len(words) > LARGEST_VOCABULARY:
         raise RunError(f"found {len(words)} tokens, expected at most {LARGEST_VOCABULARY}", where=where)
     for word in words:
-        if any("\ud800" <= character <= "\udfff" for character in word):
+        if HALF_PAIR.search(word):
             raise RunError(f"the token {word!r} is not text", where=where)
     if len(set(words)) < len(words):
         twice = Counter(words).most_common(1)[0][0]
@@ -201,7 +236,7 @@ def _check_words(words: list[Any] | None, where: str) -> None:
 def _check_ids(vocabulary: Any, added: list[Any], where: str) -> None:
     if not isinstance(vocabulary, dict):
         raise RunError("its vocabulary is not a table of tokens", where=where)
-    extra = {token["content"]: token["id"] for token in added if isinstance(token, dict) and "id" in token}
+    extra = {token["content"]: token["id"] for token in added}
     ids = {**vocabulary, **extra}
     _check_words(list(ids), where)
     if not all(type(id_) is int for id_ in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
@@ -211,19 +246,32 @@ def _check_ids(vocabulary: Any, added: list[Any], where: str) -> None:
 def _kind(tree: dict[str, Any], unknown: int | None) -> str:
     """Return which of the kinds a tokenizer is, from how it is built; `other` if none."""
     model, splitter = tree["model"], tree.get("pre_tokenizer")
-    if tree.get("normalizer") is not None:
+    # What is added without being special is found in the text before anything else, with the space around it.
+    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    changed = [model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")]
+    if tree.get("normalizer") is not None or added or any(changed):
         return "other"
     if splitter is None and model["type"] == "BPE" and not model["merges"] and unknown is not None:
-        return "char"
+        return "other" if model.get("byte_fallback") or model.get("fuse_unk") else "char"
     if model["type"] == "WordLevel" and unknown is not None:
         return "word"
-    steps = splitter.get("pretokenizers", [splitter]) if splitter else []
-    if any(step["type"] == "ByteLevel" and not step["add_prefix_space"] for step in steps):
+    if _keeps_bytes(splitter, model["vocab"]):
         if model["type"] == "Unigram":
             return "unigram"
         if model["type"] == "BPE":
             return "bpe" if model["merges"] else "byte"
     return "other"
+
+
+def _keeps_bytes(splitter: dict[str, Any] | None, vocabulary: Any) -> bool:
+    """Return whether a tokenizer turns a text into its bytes, drops none of them, and has a token for each."""
+    steps = splitter.get("pretokenizers", [splitter]) if splitter else []
+    if not steps or steps[-1]["type"] != "ByteLevel" or steps[-1]["add_prefix_space"]:
+        return False
+    if any(step["type"] not in ("Split", "Digits") or step.get("behavior") == "Removed" for step in steps[:-1]):
+        return False
+    spellings = vocabulary if isinstance(vocabulary, dict) else {entry[0] for entry in vocabulary}
+    return all(character in spellings for character in ALPHABET)
 
 
 def _byte_alphabet() -> Iterator[tuple[int, str]]:
@@ -250,7 +298,8 @@ def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: in
         return char_tokenizer(_kept(_count(pieces), settings))
     if settings.kind == "word":
         engine = _word(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN), settings.split)
-        limit = LARGEST_VOCABULARY if settings.size is None else settings.size
+        # One token is the unknown one.
+        limit = (settings.size or LARGEST_VOCABULARY) - 1
         counting = trainers.WordLevelTrainer(
             vocab_size=limit, min_frequency=settings.min_count, show_progress=False, special_tokens=[]
         )
@@ -265,7 +314,24 @@ def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: in
         engine = _byte_level(models.Unigram())
         trainer = trainers.UnigramTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
     engine.train_from_iterator(_batches(pieces), trainer)
-    return Tokenizer(engine.to_str())
+    return Tokenizer((_settled(engine) if settings.kind == "unigram" else engine).to_str())
+
+
+def _settled(engine: Engine) -> Engine:
+    """Return a unigram engine that is the same for the same text.
+
+    The trainer adds up in an order that differs each time, which shows in the last digits, and gives what it
+    did not keep of the alphabet scores 0.0001 apart, from the lowest one down, in an order that differs too.
+    """
+    found = dict(json.loads(engine.to_str())["model"]["vocab"])
+    # There is no score at all where the text had nothing to tell.
+    lowest = min((score for score in found.values() if score is not None), default=0.0)
+    ladder = lowest + 0.0001 * len(ALPHABET)
+    scores = {
+        spelling: round(lowest if score is None or (len(spelling) == 1 and score <= ladder) else score, 6)
+        for spelling, score in found.items()
+    }
+    return _byte_level(models.Unigram(sorted(scores.items(), key=lambda entry: (-entry[1], entry[0])), None, False))
 
 
 def default_size(characters: int) -> int:
@@ -294,12 +360,12 @@ def parse_tokenizer(choice: str) -> TokenizerSettings | Path:
     """Return what `--tokenizer` asks for: settings for a new one, or the place of one that exists."""
     kind, colon, size = choice.partition(":")
     if kind in ("char", "byte", "word", "bpe", "unigram"):
-        if colon and not size.isdigit():
+        if colon and not (size.isdecimal() and len(size) < 20):
             raise SettingsError(f"--tokenizer {choice}: found {size!r}, expected a number", "for example bpe:2000")
         from satchel.config import build
 
         return build(TokenizerSettings, {"kind": kind, "size": int(size) if colon else None}, "--tokenizer")
-    if Path(choice).exists():
+    if os.path.exists(choice):
         return Path(choice)
     raise SettingsError(
         f"--tokenizer {choice}: there is no such tokenizer, run or file",
@@ -339,7 +405,8 @@ def _kept(counts: Counter[str], settings: TokenizerSettings) -> list[str]:
         (character for character, count in counts.items() if count >= settings.min_count),
         key=lambda character: (-counts[character], character),
     )
-    return sorted(often[: settings.size])
+    # One token is the unknown one.
+    return sorted(often if settings.size is None else often[: settings.size - 1])
 
 
 def _by_id(engine: Engine) -> list[str]:
