@@ -546,6 +546,7 @@ def test_the_special_token_of_gpt2_is_text_when_it_is_spelled(gpt2: Tokenizer) -
 
 
 @given(TEXTS)
+@example("one\n\ntwo\n  three\r\nfour  's five 's")
 @settings(max_examples=200, deadline=None)
 def test_a_cut_changes_no_token_of_gpt2(gpt2: Tokenizer, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:

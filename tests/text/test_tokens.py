@@ -183,7 +183,7 @@ def test_the_last_part_of_a_stream_is_held_out(text: str, fraction: float, short
 
 def test_the_held_out_part_of_a_stream_is_exact() -> None:
     text = "abcdefghij " * 20_000
-    for fraction, count in ((0.05, 11_000), (0.1, 22_000), (0.3, 66_000), (0.0, 0)):
+    for fraction, count in ((0.05, 11_000), (0.1, 22_000), (0.3, 66_000), (0.9, 198_000), (0.0, 0)):
         train, valid = parts(Split(fraction, 0), corpus_of(text), "stream")
         assert "".join(piece.text for piece in valid) == text[len(text) - count :]
         assert "".join(piece.text for piece in train) == text[: len(text) - count]

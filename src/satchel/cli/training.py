@@ -166,8 +166,8 @@ def demo(
             "@python-docs", valid=0.1, settings={"model.order": order}, out=run, force=True, progress=progress
         )
     _show_report(trained)
-    say(f"\n$ satchel generate {run} 'Return the' --tokens 60 --seed 1")
-    print(f"Return the{safe(trained.generate('Return the', tokens=60, seed=1).text)}")
+    say(f"\n$ satchel generate {run} 'Return the' --tokens 60 --temperature 0.7 --seed 1")
+    print(f"Return the{safe(trained.generate('Return the', tokens=60, temperature=0.7, seed=1).text)}")
     say(f"\n$ satchel evaluate {run}     (and the same for the other orders)")
     with Progress() as progress:
         costs = api.cost_by_order(trained, orders, progress)
