@@ -123,7 +123,7 @@ def test_an_interrupted_training_leaves_nothing(number: signal.Signals, code: in
     assert process.returncode == code
     assert "interrupted" in said
     assert "Traceback" not in said
-    assert sorted((tmp_path / "runs").iterdir()) == []
+    assert not (tmp_path / "runs").exists()
 
 
 def test_two_trainings_into_one_folder_do_not_meet(tmp_path: Path) -> None:

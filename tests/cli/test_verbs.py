@@ -242,6 +242,7 @@ def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
         (["evaluate", "run", "missing.txt"], "there is no such file"),
         (["evaluate", "run", "empty.txt"], "found no text"),
         (["evaluate", "run"], "kept no text to evaluate on"),
+        (["score", "run", ""], "found no text"),
         (["generate", "run", "--tokens", "0"], "tokens: found 0"),
         (["generate", "run", "--temperature", "nan"], "temperature"),
         (["generate", "run", "--top-p", "2"], "top_p: found 2"),
@@ -284,6 +285,14 @@ def test_all_errors_of_a_file_are_told_at_once(cli: Cli, verse: Path, tmp_path: 
     code, _, said = cli("train", verse, "--recipe", tmp_path / "bad.toml")
     assert code == 2
     assert all(name in said for name in ("model.order", "did you mean model.smoothing?", "data.encoding_errors"))
+
+
+def test_a_group_of_settings_that_is_a_value_is_told(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text('data = 3\nmodel = "ngram"\n')
+    code, _, said = cli("train", "@ab", "--recipe", tmp_path / "bad.toml")
+    assert code == 2
+    assert "data: found 3" in said
+    assert 'model: found "ngram"' in said
 
 
 def test_an_existing_folder_is_not_overwritten(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ class LanguageModel:
     def score(self, text: str) -> TextScore:
         """Return the log-probability of every token of a text, by the run's own rule for documents."""
         tokens = self._tokenize_corpus(Corpus("text", (bytes_source("text", text.encode()),)), silent)
+        if not tokens.counts.tokens:
+            raise DataError("found no text, expected at least one token")
         scores = self.predictor.score(tokens.ids)
         ids = tuple(int(id_) for id_ in tokens.ids[1:])
         return TextScore(tuple(map(self.tokenizer.text_of, ids)), ids, scores.logprobs, scores.notes)

@@ -72,20 +72,20 @@ def plan(
             existing = load_tokenizer(chosen)
             reasons.append(f"tokenizer: {existing.kind}, {existing.size:,} tokens, from {chosen}")
         else:
-            given = {key: value for key, value in chosen.model_dump().items() if key in chosen.model_fields_set}
-            tree = config.merge(tree, {"tokenizer": {k: v for k, v in given.items() if v is not None}})
+            tree = config.merge(tree, {"tokenizer": chosen.model_dump(exclude_unset=True, exclude_none=True)})
     for key, value in (("task", task), ("model.kind", model), ("data.valid", valid), ("training.seed", seed)):
         if value is not None:
             tree = config.merge(tree, _nested(key, value))
-    if str(data) in BUILTINS and "documents" not in tree.get("data", {}):
+    where = str(recipe) if recipe is not None else ""
+    given = config.build(RunSettings, tree, where)
+    if str(data) in BUILTINS and "documents" not in given.data.model_fields_set:
         rule = BUILTINS[str(data)].documents
         tree = config.merge(tree, _nested("data.documents", rule))
         reasons.append(f"data.documents={rule}: as suits {data}")
-    kind = existing.kind if existing else tree.get("tokenizer", {}).get("kind", "bpe")
-    if kind in ("char", "byte") and "order" not in tree.get("model", {}):
+    kind = existing.kind if existing else given.tokenizer.kind
+    if kind in ("char", "byte") and "order" not in given.model.model_fields_set:
         tree = config.merge(tree, _nested("model.order", 7))
         reasons.append(f"model.order=7: single {'characters' if kind == 'char' else 'bytes'} need a longer context")
-    where = str(recipe) if recipe is not None else ""
     return Plan(config.build(RunSettings, tree, where), str(data), existing, tuple(reasons))
 
 

@@ -45,18 +45,22 @@ def options(
         os.environ["SATCHEL_DEBUG"] = "1"
 
 
-class Terminated(KeyboardInterrupt):
-    """The system asked the process to stop."""
+class Stopped(BaseException):
+    """The user or the system asked the process to stop; nothing on the way may take it for an error."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
 
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(run(sys.argv[1:]))
 
 
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise Terminated
+def _stop(number: int, frame: object) -> NoReturn:
+    raise Stopped(128 + number)
 
 
 def run(arguments: list[str]) -> int:
@@ -71,8 +75,8 @@ def run(arguments: list[str]) -> int:
         # Whoever read the output has seen enough. Python would complain once more when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt as error:
-        return _tell(None, "interrupted; nothing was left half-written", 143 if isinstance(error, Terminated) else 130)
+    except Stopped as stopped:
+        return _tell(None, "interrupted; nothing was left half-written", stopped.code)
     except MemoryError as error:
         return _tell(error, "not enough memory\ntake less text, a lower order, or prune (--set model.prune=0,0,1)")
     except OSError as error:
