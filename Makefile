@@ -31,7 +31,7 @@ test: lint
 	$(BIN)/pytest $(ARGS)
 
 test-all: lint
-	$(BIN)/pytest -m '' $(ARGS)
+	$(BIN)/pytest -m '' --hypothesis-profile=explore $(ARGS)
 
 bench: setup
 	for file in bench/*.py; do $(BIN)/python $$file $(ARGS) || exit 1; done

@@ -3,6 +3,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A check that fails must fail again: the same examples each time. `make test-all` looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile("repeatable")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from satchel.config import build
 from satchel.errors import SettingsError
-from satchel.ngram.smoothing import FALLBACK, NgramSettings, Smoothing, estimate
+from satchel.ngram.smoothing import FALLBACK, NgramSettings, Smoothing, _discounts, estimate
 from satchel.ngram.tables import Table
 
 from .oracle import END, START, Oracle, Token
@@ -68,6 +68,14 @@ def test_streams_equal_the_oracle(smoothing: Smoothing, texts: list[list[int]], 
 @given(texts=documents)
 def test_pruned_models_equal_the_oracle(smoothing: Smoothing, prune: tuple[int, ...], texts: list[list[int]]) -> None:
     check_against_oracle(texts, NgramSettings(order=4, smoothing=smoothing, prune=prune), ends=True)
+
+
+def test_a_discount_of_exactly_nothing_is_a_discount() -> None:
+    # Counts of counts for which the second discount is zero; in floating point it came out just below.
+    for t1, t2, t3 in ((4, 3, 5), (8, 6, 10), (12, 9, 15)):
+        counts = np.repeat([1, 2, 3], [t1, t2, t3])
+        assert _discounts(counts).amounts[1] == 0
+        assert not _discounts(counts).is_fallback
 
 
 def zipf(count: int, size: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

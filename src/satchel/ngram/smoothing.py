@@ -6,6 +6,7 @@ nothing is before it, its occurrences), and the unigrams are interpolated with t
 """
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -156,10 +157,12 @@ def _discounts(counts: Ids) -> Discounts:
     t1, t2, t3, t4 = (int(np.count_nonzero(counts == occurrences)) for occurrences in (1, 2, 3, 4))
     if not (t1 and t2 and t3):
         return Discounts(FALLBACK, True)
-    y = t1 / (t1 + 2 * t2)
-    amounts = (1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3)
-    is_sound = all(0 <= amount <= most for amount, most in zip(amounts, (1, 2, 3), strict=True))
-    return Discounts(amounts, False) if is_sound else Discounts(FALLBACK, True)
+    # In fractions: rounding must not decide whether a discount of nothing is one.
+    y = Fraction(t1, t1 + 2 * t2)
+    one, two, three = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
+    if not (0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3):
+        return Discounts(FALLBACK, True)
+    return Discounts((float(one), float(two), float(three)), False)
 
 
 def _table(
