@@ -73,11 +73,7 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     header, start = _parse_header(data[: 8 + LARGEST_HEADER], len(data), str(path))
     metadata = header.pop("__metadata__")
     if hashlib.sha256(memoryview(data)[start:]).hexdigest() != metadata.get("sha256"):
-        raise RunError(
-            "is damaged: its numbers differ from those that were saved",
-            "restore the folder from a copy, or train it again",
-            where=str(path),
-        )
+        raise _damaged(path)
     try:
         tensors = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
@@ -89,6 +85,22 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
             raise RunError(f"{name} holds a number that is not finite", where=str(path))
         arrays[name] = array.reshape(entry["shape"])
     return arrays, metadata
+
+
+def read_header(path: Path) -> dict[str, list[int]]:
+    """Return the shapes of a file's arrays by name."""
+    with durable.open_regular(path) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        header, _ = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
+    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+
+
+def _damaged(path: Path) -> RunError:
+    return RunError(
+        "is damaged: its numbers differ from those that were saved",
+        "restore the folder from a copy, or train it again",
+        where=str(path),
+    )
 
 
 def _parse_header(data: bytes, size: int, where: str) -> tuple[dict[str, Any], int]:
@@ -161,8 +173,11 @@ class ArrayWriter:
         self.handle.write(header.ljust(self.ROOM))
 
 
-def map_array(path: Path, name: str) -> tuple[Array, dict[str, str]]:
-    """Return a file's only array as a view of the file, and the metadata; the header is checked, the rest not."""
+def map_array(path: Path, name: str, *, verify: bool = False) -> tuple[Array, dict[str, str]]:
+    """Return a file's only array as a view of the file, and the metadata.
+
+    The header is always checked; the numbers, which means reading them all, only to `verify` them.
+    """
     with durable.open_regular(path) as handle:
         size = handle.seek(0, 2)
         handle.seek(0)
@@ -173,4 +188,7 @@ def map_array(path: Path, name: str) -> tuple[Array, dict[str, str]]:
         dtype = np.dtype(DTYPES[header[name]["dtype"]]).newbyteorder("<")
         if header[name]["shape"] == [0]:
             return np.empty(0, dtype), metadata
-        return np.memmap(handle, dtype, "r", start, tuple(header[name]["shape"])), metadata
+        array = np.memmap(handle, dtype, "r", start, tuple(header[name]["shape"]))
+        if verify and hashlib.sha256(array.data).hexdigest() != metadata.get("sha256"):
+            raise _damaged(path)
+        return array, metadata

@@ -343,3 +343,70 @@ def test_control_characters_of_a_text_do_not_reach_the_terminal(cli: Cli, run: P
         assert "\x1b[31m" not in cli(*arguments)[1]
     assert "\x1b" not in cli("generate", run, "\x1b[2J", "--tokens", 1)[1]
     assert "\x1b" not in cli("train", "\x1b[31m.txt")[2]
+
+
+# --- several runs at once -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def orders(cli: Cli, verse: Path, tmp_path: Path) -> list[Path]:
+    """Two runs with one tokenizer."""
+    first, second = tmp_path / "order-2", tmp_path / "order-4"
+    cli("train", verse, "--tokenizer", "char", "--set", "model.order=2", "-o", first)
+    cli("train", verse, "--tokenizer", first, "--set", "model.order=4", "-o", second)
+    return [first, second]
+
+
+def test_compare_reports_the_promised_keys(cli: Cli, orders: list[Path], verse: Path, tmp_path: Path) -> None:
+    found = answer(cli, "compare", *orders, "--data", verse, "-o", tmp_path / "table.csv")
+    assert found["metric"] == "bits_per_byte"
+    assert [set(row) for row in found["rows"]] == [{"run", "value", "low", "high"}] * 2
+    assert set(found["pairs"][0]) == {"a", "b", "difference", "low", "high"}
+    assert found["pairs"][0]["difference"] > 0
+    assert (tmp_path / "table.csv").exists()
+    code, printed, _ = cli("compare", *orders, "--data", verse)
+    assert (code, "clear" in printed) == (0, True)
+
+
+def test_mix_makes_a_run_and_says_what_its_parts_gave(
+    cli: Cli, orders: list[Path], verse: Path, tmp_path: Path
+) -> None:
+    found = answer(cli, "mix", *orders, "--data", verse, "-o", tmp_path / "mix")
+    assert [part["name"] for part in found["parts"]] == ["order-2", "order-4"]
+    assert sum(part["weight"] for part in found["parts"]) == pytest.approx(1)
+    assert found["model"] == "mix"
+    scored = answer(cli, "score", tmp_path / "mix", "The cat")
+    assert scored["tokens"][0]["order-2"] + scored["tokens"][0]["order-4"] == pytest.approx(1)
+    assert answer(cli, "evaluate", tmp_path / "mix", verse)["model"] == "mix"
+    assert cli("score", tmp_path / "mix", "The cat")[0] == 0
+    assert cli("generate", tmp_path / "mix", "The")[0] == 0
+    assert answer(cli, "info", tmp_path / "mix")["parameters"] == 2
+    assert cli("export", tmp_path / "mix", "--to", "arpa", "-o", tmp_path / "x.arpa")[0] == 2
+    assert cli("mix", *orders, "--data", verse, "-o", tmp_path / "again")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "{run}", "--data", "{text}"], "two or more"),
+        (["compare", "{run}", "nowhere", "--data", "{text}"], "there is no such run"),
+        (["compare", "{run}", "{run}", "--data", "nowhere.txt"], "there is no such file"),
+        (["compare", "{run}", "{run}"], "Missing option '--data'"),
+        (["compare", "{run}", "{run}", "--data", "{text}", "-o", "x.pdf"], "expected .csv"),
+        (["mix", "{run}", "{run}", "--data", "{text}", "-o", "{run}"], "exists already"),
+    ],
+)
+def test_what_several_runs_cannot_do_is_told(
+    arguments: list[str], said: str, cli: Cli, orders: list[Path], verse: Path
+) -> None:
+    code, _, error = cli(*(argument.format(run=orders[0], text=verse) for argument in arguments))
+    assert (code, said in error) == (2, True), error
+
+
+def test_a_damaged_or_foreign_token_file_is_refused(cli: Cli, run: Path) -> None:
+    tokens = run / "tokens" / "valid.safetensors"
+    data = bytearray(tokens.read_bytes())
+    data[-1] ^= 1
+    tokens.write_bytes(data)
+    code, _, said = cli("evaluate", run)
+    assert (code, "is damaged" in said) == (2, True)

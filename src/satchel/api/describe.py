@@ -1,5 +1,6 @@
 """What there is to say of a run, a file of settings, or this installation."""
 
+import math
 import os
 import platform
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import satchel
-from satchel import config
+from satchel import config, tensors
+from satchel.api.loading import read_settings
 from satchel.api.settings import RunSettings
 from satchel.runs import folder as runs
 
@@ -37,19 +39,20 @@ def describe(name: str | None) -> dict[str, Any]:
 
 def _run(folder: Path) -> dict[str, Any]:
     described = runs.read_config(folder)
-    sizes = described.facts.get("ngrams", [])
+    settings = read_settings(described, folder)
+    arrays = tensors.read_header(folder / runs.MODEL)
     files = {
         path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
     }
     return {
         "run": str(folder),
         "task": described.task,
-        "model": described.settings["model"],
-        "parameters": sum(sizes) + sum(sizes[:-1]),
-        "ngrams": {f"order {n}": size for n, size in enumerate(sizes, start=1)},
+        "model": settings.model.model_dump(mode="json"),
+        "parameters": sum(math.prod(shape) for name, shape in arrays.items() if not name.endswith("keys")),
+        "tensors": {name: math.prod(shape) for name, shape in arrays.items()},
         "tokenizer": described.tokenizer.model_dump(),
-        "data": {**described.data.model_dump(), "documents": described.settings["data"]["documents"]},
-        "facts": {key: value for key, value in described.facts.items() if key != "ngrams"},
+        "data": {**described.data.model_dump(), "documents": settings.data.documents},
+        "facts": described.facts,
         "versions": described.versions,
         "bytes": files,
     }

@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from satchel import config, durable, tensors
 from satchel.api.models import LanguageModel
-from satchel.api.settings import Progress, RunSettings, silent
+from satchel.api.settings import MixRunSettings, Progress, RunSettings, silent
 from satchel.errors import RunError
+from satchel.generation.mixing import Mix
 from satchel.ngram import arpa
 from satchel.ngram.tables import Table, table_from_arrays
+from satchel.predictor import Predictor
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tokenizer import Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
@@ -19,18 +23,43 @@ def load(run: str | Path) -> LanguageModel:
     described = runs.read_config(folder)
     if described.task != "lm":
         raise RunError(
-            f"is a run for the task {described.task}, expected lm",
-            "use a language model's run",
-            where=str(folder),
+            f"is a run for the task {described.task}, expected lm", "use a language model's run", where=str(folder)
         )
-    settings = config.build(RunSettings, described.settings, str(folder / runs.CONFIG))
+    settings = read_settings(described, folder)
     tokenizer = runs.read_run_tokenizer(folder, described)
     path = folder / runs.MODEL
     arrays, metadata = tensors.read(path)
     if metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
-    table = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
-    return LanguageModel(table, tokenizer, settings, described, folder)
+    if isinstance(settings, MixRunSettings):
+        predictor: Predictor = _mix(folder, arrays, settings.model.parts, tokenizer)
+    else:
+        predictor = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
+    if runs.read_config(folder) != described:
+        raise RunError("was replaced while it was being loaded", "load it again", where=str(folder))
+    return LanguageModel(predictor, tokenizer, settings, described, folder)
+
+
+def read_settings(described: runs.RunConfig, folder: Path) -> RunSettings | MixRunSettings:
+    """Return the settings of a run by the kind of its model."""
+    where = str(folder / runs.CONFIG)
+    model = described.settings.get("model")
+    if isinstance(model, dict) and model.get("kind") == "mix":
+        return config.build(MixRunSettings, described.settings, where)
+    return config.build(RunSettings, described.settings, where)
+
+
+def _mix(folder: Path, arrays: dict[str, tensors.Array], names: tuple[str, ...], tokenizer: Tokenizer) -> Mix:
+    weights = arrays.get("weights", np.empty(0))
+    where = str(folder / runs.MODEL)
+    if list(arrays) != ["weights"] or weights.dtype != np.float64 or weights.shape != (len(names),) or not names:
+        raise RunError(f"found other tensors than the weights of {len(names)} parts", where=where)
+    if (weights < 0).any() or abs(float(weights.sum()) - 1) > 1e-9:
+        raise RunError("its weights are not shares that sum to one", where=where)
+    parts = [load(folder / runs.PARTS / str(number)) for number in range(len(names))]
+    if any(part.tokenizer.sha256 != tokenizer.sha256 for part in parts):
+        raise RunError("a part has another tokenizer than the mix", where=str(folder / runs.PARTS))
+    return Mix(tuple(part.predictor for part in parts), weights, names)
 
 
 def import_arpa(

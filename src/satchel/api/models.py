@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from satchel import config, durable
-from satchel.api.settings import Progress, RunSettings, silent
+from satchel.api.settings import MixRunSettings, Progress, RunSettings, silent
 from satchel.data.tokens import TokenCounts, TokenFile, open_tokens, scratch_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.likelihood import Likelihood, likelihood
@@ -88,7 +88,7 @@ class LanguageModel:
         self,
         predictor: Predictor,
         tokenizer: Tokenizer,
-        settings: RunSettings,
+        settings: RunSettings | MixRunSettings,
         run: runs.RunConfig,
         folder: Path,
     ) -> None:
@@ -179,4 +179,4 @@ class LanguageModel:
                 "name a file, or train with --valid 0.05",
                 where=str(self.folder),
             )
-        return open_tokens(path)
+        return open_tokens(path, tokenizer=self.tokenizer)

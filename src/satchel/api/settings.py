@@ -24,6 +24,13 @@ class TrainingSettings(Settings):
     seed: int = Field(0, ge=0, lt=1 << 63, description="what every random choice depends on")
 
 
+class MixSettings(Settings):
+    """Which models a mix adds up; their weights are in the model file."""
+
+    kind: Literal["mix"] = Field("mix", description="a weighted sum of models")
+    parts: tuple[str, ...] = Field((), description="the names of the parts")
+
+
 class RunSettings(Settings):
     """The whole tree of settings of a run."""
 
@@ -31,4 +38,14 @@ class RunSettings(Settings):
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: NgramSettings = NgramSettings()
+    training: TrainingSettings = TrainingSettings()
+
+
+class MixRunSettings(Settings):
+    """The settings of a mix: those that its parts share."""
+
+    task: Literal["lm"] = Field("lm", description="lm: a language model")
+    data: DataSettings = DataSettings()
+    tokenizer: TokenizerSettings = TokenizerSettings()
+    model: MixSettings = MixSettings()
     training: TrainingSettings = TrainingSettings()

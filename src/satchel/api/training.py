@@ -12,7 +12,7 @@ from satchel.api.settings import Progress, RunSettings, silent
 from satchel.data.tokens import Split, TokenFile, TokenWriter, open_tokens, write_tokens
 from satchel.errors import DataError, SettingsError
 from satchel.evaluation.likelihood import Likelihood, likelihood
-from satchel.ngram.smoothing import Estimate, estimate
+from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
 from satchel.runs import folder as runs
 from satchel.text.builtin import BUILTINS
 from satchel.text.corpora import infer_task, open_corpus
@@ -277,6 +277,7 @@ def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progres
     costs = []
     for number, order in enumerate(orders):
         progress(f"fitting order {order}", number / len(orders))
+        assert isinstance(model.settings.model, NgramSettings)
         settings = model.settings.model.model_copy(update={"order": order})
         ends = model.settings.data.documents != "stream"
         table = estimate(tokens.ids, model.predictor.vocabulary, settings, ends=ends).table

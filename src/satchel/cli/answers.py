@@ -118,7 +118,7 @@ def score(
                 visible(token, spaces=True),
                 f"{logprob:.4f}",
                 f"{math.exp(logprob):.4g}",
-                *(notes[n][i] for n in notes),
+                *(f"{values[i]:.3f}" if isinstance(values[i], float) else values[i] for values in notes.values()),
             ]
             for i, (token, _, logprob) in enumerate(rows)
         ],

@@ -170,5 +170,7 @@ def import_(
 
     with Progress() as progress:
         model = api.import_arpa(source, out, tokenizer=tokenizer, force=force, progress=progress)
-    say(f"{out}: an n-gram model of order {model.settings.model.order}, {model.tokenizer.size:,} tokens")
+    say(
+        f"{out}: an n-gram model, {model.tokenizer.size:,} tokens, {_shown(model.run.facts['ngrams'])} n-grams by order"
+    )
     say(f"next: satchel evaluate {out} FILE")

@@ -124,6 +124,7 @@ def _show_report(trained: "LanguageModel") -> None:
 
     report, model, counts = trained.report, trained.settings.model, trained.run.facts["counts"]
     assert report is not None
+    assert model.kind == "ngram"
     print(f"{report.run}: a language model (task lm) of n-grams up to order {model.order}, {model.smoothing}")
     unknown = f", {counts['unknown']:,} unknown" if counts["unknown"] else ""
     pairs = [

@@ -93,9 +93,13 @@ class TokenWriter:
         self._writer.finish(metadata)
 
 
-def open_tokens(path: Path) -> TokenFile:
-    """Return a token file, its ids as a view of the disk."""
-    ids, metadata = tensors.map_array(path, "ids")
+def open_tokens(path: Path, *, tokenizer: Tokenizer | None = None) -> TokenFile:
+    """Return a token file, its ids as a view of the disk; with a `tokenizer`, once it is known to be its work."""
+    ids, metadata = tensors.map_array(path, "ids", verify=tokenizer is not None)
+    if tokenizer is not None and metadata.get("tokenizer") != tokenizer.sha256:
+        raise RunError(
+            "was made with another tokenizer", "the run has changed since it was loaded: load it again", where=str(path)
+        )
     try:
         values = {field.name: metadata[field.name] for field in fields(TokenCounts)}
         lossless = values.pop("lossless") == "True"

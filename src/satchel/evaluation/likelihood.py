@@ -27,7 +27,7 @@ class Likelihood:
     bits_per_character: float | None
     context: str
     impossible: int  # tokens that got no probability at all
-    notes: dict[str, dict[str, int]]  # how many tokens got each note of the predictor
+    notes: dict[str, dict[str, float]]  # how many tokens got each note of the predictor, or the note's mean
 
 
 def likelihood(predictor: Predictor, ids: Ids, counts: TokenCounts) -> Likelihood:
@@ -36,11 +36,13 @@ def likelihood(predictor: Predictor, ids: Ids, counts: TokenCounts) -> Likelihoo
     nats = -float(scores.logprobs.sum())
     per_token = nats / counts.tokens
     bits = nats / math.log(2)
-    notes = {}
+    notes: dict[str, dict[str, float]] = {}
     for name, values in scores.notes.items():
         if values.dtype.kind in "iu":
             kinds, numbers = np.unique(values, return_counts=True)
             notes[name] = {str(kind): int(number) for kind, number in zip(kinds, numbers, strict=True)}
+        else:
+            notes[name] = {"mean": float(values.mean())}
     return Likelihood(
         tokens=counts.tokens,
         unknown=counts.unknown,

@@ -27,6 +27,19 @@ def cost_by_order(costs: Sequence[tuple[int, float]]) -> alt.TopLevelMixin:
     )
 
 
+def comparison(metric: str, rows: Sequence[tuple[str, float, float, float]]) -> alt.TopLevelMixin:
+    """Return the value of each run as a point, and its interval as a line."""
+    values = [{"run": run, "value": value, "low": low, "high": high} for run, value, low, high in rows]
+    base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("run:N", title=None, sort=None))
+    scale = alt.Scale(zero=False, padding=16)
+    intervals = base.mark_rule(color=INK, strokeWidth=2).encode(
+        x=alt.X("low:Q", title=f"{metric.replace('_', ' ')}, 95 % interval (smaller is better)", scale=scale),
+        x2="high:Q",
+    )
+    points = base.mark_point(color=INK, filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", scale=scale))
+    return alt.layer(intervals, points).properties(width=420, height=alt.Step(32))
+
+
 def save(chart: alt.TopLevelMixin, path: Path) -> None:
     """Write a chart as .svg, .png, .html or .json; the file needs no network to be seen."""
     import vl_convert

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import platform
+import shutil
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ from satchel.errors import RunError
 from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
+PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
 SCHEMA = 1
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
@@ -81,6 +83,15 @@ def write_model(
     folder.write(TOKENIZER, tokenizer.json.encode())
     with folder.create(MODEL) as handle:
         tensors.write(handle, arrays, {"format": "satchel", "step": "0", "tokenizer": tokenizer.sha256})
+
+
+def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
+    """Put a copy of what a run needs to be loaded into a new folder; its token files and pictures stay behind."""
+    for path in sorted(run.rglob("*")):
+        relative = path.relative_to(run).as_posix()
+        if relative.split("/")[0] in (CONFIG, TOKENIZER, MODEL, PARTS, durable.MANIFEST) and path.is_file():
+            with durable.open_regular(path) as source, folder.create(f"{name}/{relative}") as handle:
+                shutil.copyfileobj(source, handle)
 
 
 def write_metrics(folder: durable.NewFolder, **measured: float | None) -> None:

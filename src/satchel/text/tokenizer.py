@@ -5,6 +5,7 @@ text can ever produce it; models see `size + 1` ids. `char` and `word` have an i
 not know, spelled so that no text spells it; nothing is unknown to the others.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -87,6 +88,14 @@ class Tokenizer:
         self.kind = _kind(json.loads(text), self.unknown)
         self._lengths = np.array([len(spelling) for spelling in self.spellings])
         self._bytes = {character: index for index, character in _byte_alphabet()}
+
+    @functools.cached_property
+    def byte_lengths(self) -> npt.NDArray[np.int64]:
+        """How many bytes of text each id stands for; a word counts the space after it."""
+        if self.kind in ("byte", "bpe", "unigram"):
+            return np.array([len(self.bytes_of(id_)) for id_ in range(self.size)])
+        space = 1 if self.kind == "word" else 0
+        return np.array([len(spelling.encode()) + space for spelling in self.spellings])
 
     # --- text to ids
 

@@ -1,0 +1,109 @@
+"""`satchel compare` and `satchel mix`: several runs at once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from satchel.cli.answers import AsJson, evaluation_json
+from satchel.cli.output import Progress, emit_json, print_table, say
+
+if TYPE_CHECKING:
+    from satchel.evaluation.comparison import Comparison
+
+Runs = Annotated[list[str], Argument(metavar="RUN RUN...", help="Two run folders or more.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this file."""
+    app.command()(compare)
+    app.command()(mix)
+
+
+def compare(
+    runs: Runs,
+    data: Annotated[str, Option(help="The text to compare them on: a file, a folder or a built-in.")],
+    out: Annotated[Path | None, Option("-o", "--out", help="Write the table: .csv, .md, .tex or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs on one text, with intervals: smaller is better."""
+    from satchel import api
+    from satchel.evaluation import reports
+
+    with Progress() as progress:
+        found = api.compare(runs, data, progress=progress)
+    if out is not None:
+        reports.save_comparison(found, out)
+        say(f"wrote {out}")
+    if as_json:
+        emit_json(comparison_json(found))
+        return
+    name = found.metric.replace("_", " ")
+    print_table(
+        ["run", name, "95 % interval"],
+        [[row.run, f"{row.value:.4f}", f"{row.low:.4f} to {row.high:.4f}"] for row in found.rows],
+        right=(1,),
+    )
+    print()
+    print_table(
+        ["difference", name, "95 % interval", ""],
+        [
+            [
+                f"{pair.a} - {pair.b}",
+                f"{pair.difference:+.4f}",
+                f"{pair.low:+.4f} to {pair.high:+.4f}",
+                "clear" if pair.is_clear else "not told apart",
+            ]
+            for pair in found.pairs
+        ],
+        right=(1,),
+    )
+    for group in found.groups:
+        print(f"\n{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})")
+    say(f"{found.units:,} units of text, paired bootstrap")
+
+
+def comparison_json(found: "Comparison") -> dict[str, object]:
+    """Return the keys of `compare --json`."""
+    return {
+        "metric": found.metric,
+        "units": found.units,
+        "rows": [{"run": r.run, "value": r.value, "low": r.low, "high": r.high} for r in found.rows],
+        "pairs": [{"a": p.a, "b": p.b, "difference": p.difference, "low": p.low, "high": p.high} for p in found.pairs],
+        "groups": [{"runs": list(g.runs), "mean": g.mean, "deviation": g.deviation} for g in found.groups],
+    }
+
+
+def mix(
+    runs: Runs,
+    data: Annotated[str, Option(help="Held-out text to learn the weights on.")],
+    out: Annotated[Path, Option("-o", "--out", help="The run folder to write.")],
+    force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn how to weigh runs against each other; the mix is a run too."""
+    from satchel import api
+
+    with Progress() as progress:
+        model, report = api.mix(runs, data, out, force=force, progress=progress)
+    if as_json:
+        parts = [
+            {"run": str(run), "name": name, "weight": weight, "nats_per_token": alone.nats_per_token}
+            for run, name, weight, alone in zip(runs, report.parts, report.weights, report.alone, strict=True)
+        ]
+        emit_json({"run": str(out), "parts": parts, "rounds": report.rounds, **evaluation_json(model, report.mixed)})
+        return
+    print_table(
+        ["part", "weight", "nats/token alone", "perplexity"],
+        [
+            *(
+                [name, f"{weight:.4f}", f"{alone.nats_per_token:.4f}", f"{alone.perplexity:,.2f}"]
+                for name, weight, alone in zip(report.parts, report.weights, report.alone, strict=True)
+            ),
+            [f"{out}", "", f"{report.mixed.nats_per_token:.4f}", f"{report.mixed.perplexity:,.2f}"],
+        ],
+        right=(1, 2, 3),
+    )
+    say("these are on the text that the weights were learned on; evaluate it on other text")
+    say(f"next: satchel evaluate {out} FILE")

@@ -1,0 +1,185 @@
+"""Comparing models on one text: paired bootstrap intervals over documents, or blocks of a stream.
+
+Letters: R runs, U units of text, N resamples.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from satchel.data.tokens import TokenFile
+from satchel.errors import RunError
+from satchel.predictor import Floats, Predictor
+from satchel.text.reading import Corpus, DocumentRule
+from satchel.text.tokenizer import Tokenizer
+
+BLOCK_CHARACTERS = 1000
+BLOCK_TOKENS = 250
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+# As many resampled units at once as fit in some tens of megabytes.
+CHUNK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run's value and its interval."""
+
+    run: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How much larger the value of `a` is than that of `b`, and the interval of that."""
+
+    a: str
+    b: str
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone."""
+
+    runs: tuple[str, ...]
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The values of some runs on one text; smaller is better."""
+
+    metric: str
+    units: int
+    rows: tuple[Row, ...]
+    pairs: tuple[Pair, ...]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """What each unit of a text cost a model, and how large it is."""
+
+    nats: Floats
+    sizes: Floats
+
+
+def byte_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile, bytes_U: Floats) -> UnitCosts:
+    """Return what each unit costs, and its bytes. A token belongs to the unit where it begins."""
+    logprobs = predictor.score(tokens.ids).logprobs
+    units = _units_of(tokens, tokenizer, bytes_U)
+    return UnitCosts(_sums(units, -logprobs, len(bytes_U)), bytes_U)
+
+
+def _units_of(tokens: TokenFile, tokenizer: Tokenizer, bytes_U: Floats) -> npt.NDArray[np.int64]:
+    ids = np.asarray(tokens.ids[1:], np.int64)
+    ends = ids == tokenizer.boundary
+    if ends.any():
+        # Documents: one after another, each with its end.
+        return np.concatenate([[0], np.cumsum(ends)[:-1]])
+    lengths = tokenizer.byte_lengths[ids]
+    starts = np.cumsum(lengths) - lengths
+    return np.minimum(np.searchsorted(np.cumsum(bytes_U), starts, side="right"), len(bytes_U) - 1)
+
+
+def _sums(units: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
+    """Return the sum of the values of each unit."""
+    return np.bincount(units, values, count).astype(float, copy=False)
+
+
+def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -> UnitCosts:
+    """Return what each document or block of tokens costs, and its tokens: for tokenizers that lose text."""
+    logprobs = predictor.score(tokens.ids).logprobs
+    ends = np.asarray(tokens.ids[1:]) == tokenizer.boundary
+    units = np.concatenate([[0], np.cumsum(ends)[:-1]]) if ends.any() else np.arange(len(logprobs)) // BLOCK_TOKENS
+    return UnitCosts(_sums(units, -logprobs, int(units[-1]) + 1), np.bincount(units).astype(float))
+
+
+def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
+    """Return the bytes of each document, or of each 1,000 characters of a stream."""
+    if rule == "stream":
+        sizes = []
+        waiting = ""
+        for piece in corpus.pieces(rule):
+            waiting += piece.text
+            whole = len(waiting) - len(waiting) % BLOCK_CHARACTERS
+            sizes += [len(waiting[at : at + BLOCK_CHARACTERS].encode()) for at in range(0, whole, BLOCK_CHARACTERS)]
+            waiting = waiting[whole:]
+        return np.array([*sizes, *([len(waiting.encode())] if waiting else [])], float)
+    sizes = [0]
+    for piece in corpus.pieces(rule):
+        sizes[-1] += len(piece.text.encode()) + (piece.ends and rule == "line")
+        if piece.ends:
+            sizes.append(0)
+    return np.array(sizes[:-1], float)
+
+
+def compare(
+    names: Sequence[str], costs: Sequence[UnitCosts], metric: str, scale: float, groups: Sequence[Sequence[int]]
+) -> Comparison:
+    """Return the comparison of runs whose units are the same; values are nats per size, times `scale`."""
+    sizes = {len(cost.sizes) for cost in costs}
+    if len(sizes) > 1:
+        raise RunError("the runs cut the text into different units", "compare runs with the same data.documents")
+    nats_RU = np.stack([cost.nats for cost in costs]) * scale
+    sizes_RU = np.stack([cost.sizes for cost in costs])
+    values = nats_RU.sum(axis=1) / sizes_RU.sum(axis=1)
+    resampled_NR = _resampled(nats_RU, sizes_RU)
+    rows = tuple(
+        Row(name, float(value), *_interval(resampled_NR[:, index]))
+        for index, (name, value) in enumerate(zip(names, values, strict=True))
+    )
+    pairs = tuple(
+        Pair(names[a], names[b], float(values[a] - values[b]), *_interval(resampled_NR[:, a] - resampled_NR[:, b]))
+        for a, b in combinations(range(len(names)), 2)
+    )
+    grouped = tuple(
+        Group(
+            tuple(names[index] for index in members),
+            float(np.mean(values[list(members)])),
+            float(np.std(values[list(members)], ddof=1)),
+        )
+        for members in groups
+        if len(members) > 1
+    )
+    return Comparison(metric, int(nats_RU.shape[1]), rows, pairs, grouped)
+
+
+def _resampled(nats_RU: Floats, sizes_RU: Floats) -> Floats:
+    """Return the (N, R) values of texts made by drawing units with replacement, the same units for every run."""
+    generator = np.random.default_rng(0)
+    units = nats_RU.shape[1]
+    values = []
+    remaining = RESAMPLES
+    while remaining:
+        count = min(remaining, max(1, CHUNK // units))
+        drawn = generator.integers(0, units, (count, units)) + np.arange(count)[:, None] * units
+        times_NU = np.bincount(drawn.ravel(), minlength=count * units).reshape(count, units).astype(float)
+        values.append((times_NU @ nats_RU.T) / (times_NU @ sizes_RU.T))
+        remaining -= count
+    return np.concatenate(values)
+
+
+def _interval(values: Floats) -> tuple[float, float]:
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def bits_per_byte(names: Sequence[str], costs: Sequence[UnitCosts], groups: Sequence[Sequence[int]]) -> Comparison:
+    """Return the comparison by bits per byte."""
+    return compare(names, costs, "bits_per_byte", 1 / math.log(2), groups)

@@ -1,0 +1,48 @@
+"""Tables for papers and spreadsheets."""
+
+import csv
+import io
+from pathlib import Path
+
+from satchel import durable
+from satchel.errors import SettingsError
+from satchel.evaluation.comparison import Comparison
+from satchel.looking import charts
+
+
+def save_comparison(found: Comparison, path: Path) -> None:
+    """Write a comparison as .csv, .md, .tex, or, as a picture, .svg, .png or .html."""
+    columns = ["run", found.metric, "low", "high"]
+    rows = [[row.run, *(f"{number:.6g}" for number in (row.value, row.low, row.high))] for row in found.rows]
+    if path.suffix == ".csv":
+        handle = io.StringIO()
+        csv.writer(handle, lineterminator="\n").writerows([columns, *(map(_cell, row) for row in rows)])
+        durable.write_file(path, handle.getvalue().encode())
+    elif path.suffix == ".md":
+        lines = [columns, ["---", *["---:"] * 3], *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+        durable.write_file(path, "".join(f"| {' | '.join(line)} |\n" for line in lines).encode())
+    elif path.suffix == ".tex":
+        body = "".join(f"{' & '.join(map(_tex, row))} \\\\\n" for row in [columns, *rows])
+        durable.write_file(path, f"\\begin{{tabular}}{{lrrr}}\n{body}\\end{{tabular}}\n".encode())
+    elif path.suffix in (".svg", ".png", ".html", ".json"):
+        charts.save(charts.comparison(found.metric, [(r.run, r.value, r.low, r.high) for r in found.rows]), path)
+    else:
+        raise SettingsError(f"found the ending {path.suffix!r}", "expected .csv, .md, .tex or .svg", where=str(path))
+
+
+def _cell(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in "=+@" or (text[:1] == "-" and not _is_number(text)) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _tex(text: str) -> str:
+    special = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)

@@ -1,0 +1,159 @@
+"""Comparison: the values are those of `evaluate`, intervals cover, and copies never differ."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import satchel
+from satchel import api
+from satchel.errors import RunError, SettingsError
+from satchel.evaluation import reports
+from satchel.evaluation.comparison import Comparison, UnitCosts, compare
+
+
+def made_up(costs: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> Comparison:
+    """Compare runs whose costs per unit of 100 bytes are given."""
+    sizes = np.full(len(costs[0]), 100.0)
+    names = [f"run {index}" for index in range(len(costs))]
+    return compare(names, [UnitCosts(cost, sizes) for cost in costs], "bits_per_byte", 1.0, [])
+
+
+def test_two_copies_of_one_model_never_differ() -> None:
+    cost = np.random.default_rng(0).gamma(5, 20, 300)
+    (pair,) = made_up([cost, cost.copy()]).pairs
+    assert (pair.difference, pair.low, pair.high, pair.is_clear) == (0, 0, 0, False)
+
+
+def test_a_slightly_better_model_is_told_apart_with_enough_text_and_not_with_too_little() -> None:
+    generator = np.random.default_rng(1)
+    cost = generator.gamma(5, 20, 3000)
+    better = cost * 0.99 + generator.normal(0, 10, 3000)
+    assert made_up([cost, better]).pairs[0].is_clear
+    assert not made_up([cost[:20], better[:20]]).pairs[0].is_clear
+
+
+def test_pairing_finds_what_the_intervals_of_the_rows_hide() -> None:
+    cost = np.random.default_rng(2).gamma(1, 100, 200)
+    found = made_up([cost, cost * 0.97])
+    first, second = found.rows
+    assert first.low < second.high
+    assert found.pairs[0].is_clear
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    generator = np.random.default_rng(3)
+    covered = 0
+    for _ in range(100):
+        row = made_up([generator.gamma(4, 25, 150)] * 2).rows[0]
+        covered += row.low <= 1.0 <= row.high
+    assert 86 <= covered <= 100
+
+
+@pytest.fixture
+def runs(verse: Path, tmp_path: Path) -> list[Path]:
+    made = []
+    for name, tokenizer, order in (("chars", "char", 5), ("pieces", "bpe:300", 3), ("bytes", "byte", 2)):
+        satchel.train(verse, tokenizer=tokenizer, settings={"model.order": order}, out=tmp_path / name)
+        made.append(tmp_path / name)
+    return made
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "new.txt"
+    path.write_text("The dog saw the mat.\nThe flat log, the cat; not the dog.\n" * 150)
+    return path
+
+
+@pytest.mark.parametrize("rule", ["stream", "line", "file"])
+def test_values_are_those_of_evaluate_whatever_the_tokenizer(
+    rule: str, verse: Path, text: Path, tmp_path: Path
+) -> None:
+    runs = []
+    for tokenizer in ("char", "bpe:300", "byte"):
+        run = tmp_path / f"{tokenizer[:4]}-{rule}"
+        satchel.train(verse, tokenizer=tokenizer, settings={"data.documents": rule, "model.order": 4}, out=run)
+        runs.append(run)
+    found = api.compare(runs, text)
+    assert found.metric == "bits_per_byte"
+    for row, run in zip(found.rows, runs, strict=True):
+        assert row.value == pytest.approx(satchel.load(run).evaluate(text).bits_per_byte, rel=1e-12)
+        assert row.low <= row.value <= row.high
+    characters = len(text.read_text())
+    assert found.units == {"stream": -(-characters // 1000), "line": 300, "file": 1}[rule]
+
+
+def test_characters_of_several_bytes_are_counted_in_their_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "greek.txt"
+    path.write_text("αβγ δε ζηθ.\n" * 400, encoding="utf-8")
+    runs = []
+    for tokenizer in ("char", "byte", "bpe:300"):
+        satchel.train(path, tokenizer=tokenizer, settings={"model.order": 3}, out=tmp_path / tokenizer[:3])
+        runs.append(tmp_path / tokenizer[:3])
+    found = api.compare(runs, path)
+    for row, run in zip(found.rows, runs, strict=True):
+        assert row.value == pytest.approx(satchel.load(run).evaluate(path).bits_per_byte, rel=1e-12)
+
+
+def test_copies_of_a_run_do_not_differ(runs: list[Path], text: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs[0], tmp_path / "copy")
+    (pair,) = api.compare([runs[0], tmp_path / "copy"], text).pairs
+    assert (pair.difference, pair.low, pair.high) == (0, 0, 0)
+
+
+def test_tokenizers_that_lose_text_are_compared_only_with_their_like(
+    runs: list[Path], verse: Path, text: Path, tmp_path: Path
+) -> None:
+    satchel.train(verse, tokenizer="word", settings={"model.order": 1}, out=tmp_path / "one")
+    satchel.train(verse, tokenizer=tmp_path / "one", settings={"model.order": 3}, out=tmp_path / "three")
+    found = api.compare([tmp_path / "one", tmp_path / "three"], text)
+    assert found.metric == "nats_per_token"
+    assert found.rows[1].value == pytest.approx(satchel.load(tmp_path / "three").evaluate(text).nats_per_token)
+    with pytest.raises(RunError, match="no common measure"):
+        api.compare([runs[0], tmp_path / "one"], text)
+
+
+def test_runs_that_differ_in_their_seed_alone_are_grouped(verse: Path, text: Path, tmp_path: Path) -> None:
+    made = []
+    for seed in (1, 2, 3):
+        run = tmp_path / f"seed-{seed}"
+        # With documents, the seed chooses which are held out.
+        by_line = {"data.documents": "line", "model.order": 3}
+        satchel.train(verse, tokenizer="char", valid=0.3, seed=seed, settings=by_line, out=run)
+        made.append(run)
+    satchel.train(
+        verse, tokenizer="char", settings={"data.documents": "line", "model.order": 2}, out=tmp_path / "other"
+    )
+    found = api.compare([*made, tmp_path / "other"], text)
+    (group,) = found.groups
+    assert group.runs == tuple(map(str, made))
+    assert group.mean == pytest.approx(np.mean([row.value for row in found.rows[:3]]))
+
+
+def test_what_cannot_be_compared_is_told(runs: list[Path], verse: Path, text: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="two or more"):
+        api.compare(runs[:1], text)
+    satchel.train(verse, tokenizer="char", settings={"data.documents": "line"}, out=tmp_path / "lines")
+    with pytest.raises(RunError, match="different documents"):
+        api.compare([runs[0], tmp_path / "lines"], text)
+
+
+def test_tables_and_pictures_are_written(runs: list[Path], text: Path, tmp_path: Path) -> None:
+    found = api.compare(runs, text)
+    for suffix, start in ((".csv", "run,bits_per_byte,low,high\n"), (".md", "| run | bits_per_byte"), (".svg", "<svg")):
+        reports.save_comparison(found, tmp_path / f"table{suffix}")
+        assert (tmp_path / f"table{suffix}").read_text().startswith(start)
+    reports.save_comparison(found, tmp_path / "table.tex")
+    assert "bits\\_per\\_byte" in (tmp_path / "table.tex").read_text()
+    with pytest.raises(SettingsError, match=r"expected \.csv"):
+        reports.save_comparison(found, tmp_path / "table.doc")
+
+
+def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
+    cost = np.ones(3)
+    found = compare(["=SUM(A1)", "-x"], [UnitCosts(cost, cost)] * 2, "bits_per_byte", 1.0, [])
+    reports.save_comparison(found, tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text().splitlines()[1].startswith("'=SUM")
+    assert (tmp_path / "table.csv").read_text().splitlines()[2].startswith("'-x")
