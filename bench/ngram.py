@@ -29,6 +29,7 @@ from satchel.text.corpora import open_corpus
 from satchel.text.reading import DataSettings
 
 ORDER = 5
+COPIES_ROUNDS = 3
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "wikitext-2"
 
 
@@ -52,23 +53,29 @@ def _tools(folder: Path | None) -> dict[str, str]:
 def _bench(scratch: Path, data: Path, tools: dict[str, str], rounds: int) -> None:
     train, test = (_unpacked(data / f"wiki.{part}.tokens.gz", scratch / f"{part}.txt") for part in ("train", "test"))
     copies = _copies(train, scratch / "copies.txt", 10)
-    runs: dict[str, list[tuple[float, float]]] = {"text": [], "ids": [], "lmplz": [], "copies": []}
+    runs: dict[str, list[tuple[float, float]]] = {
+        name: [] for name in ("text", "ids", "lmplz", "copies-text", "copies-ids")
+    }
     for number in range(rounds):
         runs["text"].append(_measured("text", train, scratch / f"run-{number}"))
         runs["ids"].append(_measured("ids", scratch / f"run-{number}", scratch / f"ids-{number}"))
         if "lmplz" in tools:
             runs["lmplz"].append(_lmplz(tools["lmplz"], train, scratch / "lmplz.arpa"))
-        if number == 0:
-            runs["copies"].append(_measured("text", copies, scratch / "run-copies"))
-            runs["copies"].append(_measured("ids", scratch / "run-copies", scratch / "ids-copies"))
+        if number < COPIES_ROUNDS:
+            for kind, source in (("text", copies), ("ids", scratch / "copies-text-0")):
+                target = scratch / f"copies-{kind}-{number}"
+                runs[f"copies-{kind}"].append(_measured(kind, source, target))
+                if number > 0 or kind == "ids":
+                    shutil.rmtree(target)
     print(f"order {ORDER}, WikiText-2 train, {rounds} rounds in turn, median seconds and MB")
     for name in ("text", "ids", "lmplz"):
         if runs[name]:
             seconds, memory = (statistics.median(column) for column in zip(*runs[name], strict=True))
             print(f"  {name:<22} {seconds:7.2f} s {memory:8.0f} MB")
-    for name, copied in zip(("text", "ids"), runs["copies"], strict=True):
-        ratio = copied[0] / statistics.median(seconds for seconds, _ in runs[name])
-        print(f"  ten copies, from {name:<5} {copied[0]:7.2f} s {copied[1]:8.0f} MB  {ratio:.1f} x")
+    for name in ("text", "ids"):
+        seconds, memory = (statistics.median(column) for column in zip(*runs[f"copies-{name}"], strict=True))
+        ratio = seconds / statistics.median(single for single, _ in runs[name])
+        print(f"  ten copies, from {name:<5} {seconds:7.2f} s {memory:8.0f} MB  {ratio:.1f} x")
     _scoring(scratch, test, tools, rounds)
 
 

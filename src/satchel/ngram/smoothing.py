@@ -90,8 +90,7 @@ def estimate(
     uniform = np.full(size, 1 / (size if ends else size - 1))
     uniform[-1] *= ends
     starts = _document_starts(levels, size)
-    kept = [level.counts > _threshold(settings.prune, n) for n, level in enumerate(levels, start=1)]
-    kept[0][:] = True
+    kept = _kept(levels, settings.prune)
     discounts: list[Discounts] = []
     probabilities: list[Floats] = []
     weights: list[Floats] = []
@@ -119,7 +118,8 @@ def estimate(
         else:
             own = level.counts.astype(float)
             totals = np.bincount(contexts, own, parents)
-        own[~kept[n - 1]] = 0.0
+        if (keep := kept[n - 1]) is not None:
+            own[~keep] = 0.0
         left = totals - np.bincount(contexts, own, parents)
         # A context that nothing ever followed leaves everything to the shorter one.
         left[totals == 0] = totals[totals == 0] = 1.0
@@ -132,8 +132,10 @@ def estimate(
     return Estimate(table, discounts, _train_loss(ids, table, levels, starts, is_whole=settings.prune[-1] == 0))
 
 
-def _threshold(prune: tuple[int, ...], n: int) -> int:
-    return prune[min(n, len(prune)) - 1]
+def _kept(levels: Sequence[Counts], prune: tuple[int, ...]) -> list[npt.NDArray[np.bool_] | None]:
+    """Return, for each order, which n-grams are kept; None where all are, as all unigrams are."""
+    thresholds = [prune[min(n, len(prune)) - 1] for n in range(1, len(levels) + 1)]
+    return [level.counts > least if least else None for level, least in zip(levels, thresholds, strict=True)]
 
 
 def _document_starts(levels: Sequence[Counts], size: int) -> list[int]:
@@ -167,23 +169,23 @@ def _discounts(counts: Ids) -> Discounts:
 
 def _table(
     levels: Sequence[Counts],
-    kept: Sequence[npt.NDArray[np.bool_]],
+    kept: Sequence[npt.NDArray[np.bool_] | None],
     probabilities: Sequence[Floats],
     weights: Sequence[Floats],
     size: int,
 ) -> Table:
     """Return the table of the n-grams that are kept. An n-gram's context occurs as often as it, so it is kept too."""
     tables: list[Level] = []
-    for n, level in enumerate(levels):
-        keep, keys = kept[n], level.keys
-        is_whole = bool(keep.all())
-        if n > 0 and not kept[n - 1].all():
-            places = np.cumsum(kept[n - 1]) - 1
+    places: Ints | None = None
+    for level, keep, probability, weight in zip(levels, kept, probabilities, weights, strict=True):
+        keys = level.keys
+        if places is not None:
             keys = places[keys // size] * size + keys % size
-        parts = (keys, probabilities[n], weights[n])
-        if not is_whole:
-            parts = (keys[keep], probabilities[n][keep], weights[n][keep] if len(weights[n]) else weights[n])
-        tables.append(Level(*parts))
+        places = None if keep is None else np.cumsum(keep) - 1
+        if keep is not None:
+            keys, probability = keys[keep], probability[keep]
+            weight = weight[keep] if len(weight) else weight
+        tables.append(Level(keys, probability, weight))
     return Table(size, tuple(tables))
 
 
