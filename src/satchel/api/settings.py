@@ -31,21 +31,22 @@ class MixSettings(Settings):
     parts: tuple[str, ...] = Field((), description="the names of the parts")
 
 
-class RunSettings(Settings):
-    """The whole tree of settings of a run."""
+class SharedSettings(Settings):
+    """What the settings of every run have."""
 
     task: Literal["lm"] = Field("lm", description="lm: a language model")
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
+    training: TrainingSettings = TrainingSettings()
+
+
+class RunSettings(SharedSettings):
+    """The whole tree of settings of a trained run."""
+
     model: NgramSettings = NgramSettings()
-    training: TrainingSettings = TrainingSettings()
 
 
-class MixRunSettings(Settings):
-    """The settings of a mix: those that its parts share."""
+class MixRunSettings(SharedSettings):
+    """The settings of a mix: those that its parts share, and which they are."""
 
-    task: Literal["lm"] = Field("lm", description="lm: a language model")
-    data: DataSettings = DataSettings()
-    tokenizer: TokenizerSettings = TokenizerSettings()
     model: MixSettings = MixSettings()
-    training: TrainingSettings = TrainingSettings()
