@@ -65,6 +65,8 @@ def test_every_verb_explains_itself(tmp_path: Path) -> None:
         assert done.returncode == 0
         assert "Usage: satchel" in done.stdout
         assert "\x1b" not in done.stdout
+    bare = satchel()
+    assert (bare.returncode, bare.stderr, "train" in bare.stdout) == (0, "", True)
     assert satchel("--version").stdout.startswith("satchel 0.")
 
 

@@ -93,6 +93,8 @@ def run(arguments: list[str]) -> int:
 def _usage(error: Exception) -> int:
     """Tell what is wrong with the command line itself."""
     message = error.format_message()  # type: ignore[attr-defined]
+    if not message:  # nothing was asked, and the help has been shown
+        return 0
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "satchel"
     possible = getattr(error, "possibilities", None) or []
