@@ -89,6 +89,11 @@ class NewFolder:
         with self.create(name) as handle:
             handle.write(data)
 
+    def copy(self, source: Path, name: str) -> None:
+        """Make a new file of the folder that holds what another file does."""
+        with open_regular(source) as original, self.create(name) as handle:
+            shutil.copyfileobj(original, handle)
+
 
 @contextlib.contextmanager
 def new_folder(target: Path, replaceable: Callable[[Path], bool] | None = None) -> Iterator[NewFolder]:

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import platform
-import shutil
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -90,8 +89,7 @@ def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
     for path in sorted(run.rglob("*")):
         relative = path.relative_to(run).as_posix()
         if relative.split("/")[0] in (CONFIG, TOKENIZER, MODEL, PARTS, durable.MANIFEST) and path.is_file():
-            with durable.open_regular(path) as source, folder.create(f"{name}/{relative}") as handle:
-                shutil.copyfileobj(source, handle)
+            folder.copy(path, f"{name}/{relative}")
 
 
 def write_metrics(folder: durable.NewFolder, **measured: float | None) -> None:
