@@ -1,5 +1,6 @@
 """The command as a process: what it imports, signals, pipes, several at once."""
 
+import hashlib
 import json
 import os
 import signal
@@ -156,3 +157,30 @@ def test_demo_makes_a_run_and_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "out/pictures/bits-per-byte-by-order.png").read_bytes()[:4] == b"\x89PNG"
     assert done.stderr.count("$ satchel ") == 3
     assert "bits/byte" in done.stdout
+
+
+def test_standard_input_can_be_compared_on_and_mixed_by(tmp_path: Path, verse: Path) -> None:
+    text = verse.read_text()[:400]
+    (tmp_path / "part.txt").write_text(text)
+    satchel("train", verse, "--tokenizer", "char", "--set", "model.order=2", "-o", "two", cwd=tmp_path)
+    satchel("train", verse, "--tokenizer", "two", "--set", "model.order=4", "-o", "four", cwd=tmp_path)
+    for verb in ("compare", "mix"):
+        answers: list[dict[str, object]] = []
+        for data in ("part.txt", "-"):
+            target = () if verb == "compare" else ("-o", f"mix-{len(answers)}")
+            done = satchel(verb, "two", "four", "--data", data, *target, "--json", cwd=tmp_path, input=text)
+            assert done.returncode == 0, done.stderr
+            answers.append({key: value for key, value in json.loads(done.stdout).items() if key != "run"})
+        assert answers[0] == answers[1]
+    identities = [
+        json.loads((tmp_path / f"mix-{number}" / "config.json").read_text())["data"]["sha256"] for number in (0, 1)
+    ]
+    empty = hashlib.sha256(b"-\x000\x00").hexdigest()
+    assert empty not in identities
+
+
+def test_a_run_with_another_runs_tokenizer_says_which_kind_it_is(tmp_path: Path, verse: Path) -> None:
+    satchel("train", verse, "--tokenizer", "char", "-o", "first", cwd=tmp_path)
+    satchel("train", verse, "--tokenizer", "first", "-o", "second", cwd=tmp_path)
+    config = json.loads((tmp_path / "second" / "config.json").read_text())
+    assert config["settings"]["tokenizer"]["kind"] == config["tokenizer"]["kind"] == "char"

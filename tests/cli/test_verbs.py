@@ -357,6 +357,15 @@ def orders(cli: Cli, verse: Path, tmp_path: Path) -> list[Path]:
     return [first, second]
 
 
+def test_a_part_with_the_name_of_a_key_does_not_take_its_place(
+    cli: Cli, orders: list[Path], verse: Path, tmp_path: Path
+) -> None:
+    orders[0].rename(tmp_path / "logprob")
+    assert cli("mix", tmp_path / "logprob", orders[1], "--data", verse, "-o", tmp_path / "mix")[0] == 0
+    found = answer(cli, "score", tmp_path / "mix", "The cat")
+    assert sum(token["logprob"] for token in found["tokens"]) == pytest.approx(found["total_logprob"])
+
+
 def test_compare_reports_the_promised_keys(cli: Cli, orders: list[Path], verse: Path, tmp_path: Path) -> None:
     found = answer(cli, "compare", *orders, "--data", verse, "-o", tmp_path / "table.csv")
     assert found["metric"] == "bits_per_byte"

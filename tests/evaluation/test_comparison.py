@@ -8,9 +8,11 @@ import pytest
 
 import satchel
 from satchel import api
+from satchel.data.tokens import scratch_tokens
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation import reports
-from satchel.evaluation.comparison import Comparison, UnitCosts, compare
+from satchel.evaluation.comparison import Comparison, UnitCosts, byte_costs, compare, unit_bytes
+from satchel.text.corpora import open_corpus
 
 
 def made_up(costs: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> Comparison:
@@ -157,3 +159,14 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
     reports.save_comparison(found, tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text().splitlines()[1].startswith("'=SUM")
     assert (tmp_path / "table.csv").read_text().splitlines()[2].startswith("'-x")
+
+
+def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, tmp_path: Path) -> None:
+    model = satchel.train(verse, tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run")
+    corpus = open_corpus(text, model.settings.data)
+    tokens = scratch_tokens(corpus, model.tokenizer, "stream")
+    costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
+    logprobs = model.predictor.score(tokens.ids).logprobs
+    wanted = [-logprobs[start : start + 1000].sum() for start in range(0, len(logprobs), 1000)]
+    assert costs.nats == pytest.approx(wanted, rel=1e-12)
+    assert costs.sizes.tolist() == [1000.0] * (len(wanted) - 1) + [len(logprobs) % 1000]

@@ -17,6 +17,7 @@ from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.generation.mixing import Mix, learn_weights, part_logprobs
 from satchel.runs import folder as runs
 from satchel.text.corpora import open_corpus
+from satchel.text.reading import Corpus
 
 
 def compare(names: Sequence[str | Path], data: str | Path, *, progress: Progress = silent) -> Comparison:
@@ -36,7 +37,7 @@ def compare(names: Sequence[str | Path], data: str | Path, *, progress: Progress
         )
     (rule,) = rules
     corpus = open_corpus(data, models[0].settings.data, models[0].settings.training.seed)
-    tokens = [_tokens(model, data, progress) for model in models]
+    tokens = [_tokens(model, corpus, progress) for model in models]
     if all(each.counts.lossless for each in tokens):
         bytes_U = comparison.unit_bytes(corpus, rule)
         costs: list[comparison.UnitCosts] = []
@@ -54,13 +55,12 @@ def compare(names: Sequence[str | Path], data: str | Path, *, progress: Progress
     return comparison.compare([str(name) for name in names], costs, "nats_per_token", 1.0, _seed_groups(models))
 
 
-def _tokens(model: LanguageModel, data: str | Path, progress: Progress) -> TokenFile:
-    corpus = open_corpus(data, model.settings.data, model.settings.training.seed)
+def _tokens(model: LanguageModel, corpus: Corpus, progress: Progress) -> TokenFile:
     tokens = scratch_tokens(
         corpus, model.tokenizer, model.settings.data.documents, lambda done: progress("tokenizing", None)
     )
     if not tokens.counts.tokens:
-        raise DataError("found no text, expected at least one token", where=str(data))
+        raise DataError("found no text, expected at least one token", where=corpus.name)
     return tokens
 
 
@@ -117,7 +117,8 @@ def mix(
                 "train it with the same data.documents",
                 where=str(model.folder),
             )
-    tokens = _tokens(first, data, progress)
+    corpus = open_corpus(data, first.settings.data, first.settings.training.seed)
+    tokens = _tokens(first, corpus, progress)
     progress("learning the weights", None)
     predictors = tuple(model.predictor for model in models)
     weights, costs = learn_weights(part_logprobs(predictors, tokens.ids))
@@ -127,9 +128,8 @@ def mix(
         data=first.settings.data, tokenizer=first.settings.tokenizer, model=MixSettings(parts=labels)
     )
     target = Path(out)
-    used = open_corpus(data, first.settings.data, first.settings.training.seed)
     facts = {"weights": weights.tolist(), "rounds": len(costs), "parts": [str(model.folder) for model in models]}
-    described = runs.describe("lm", settings, first.tokenizer, used.name, used.identity(), facts)
+    described = runs.describe("lm", settings, first.tokenizer, corpus.name, corpus.identity(), facts)
     with durable.new_folder(target, runs.is_run if force else None) as folder:
         progress("writing", None)
         for number, model in enumerate(models):

@@ -14,7 +14,7 @@ from satchel.ngram.tables import Table, table_from_arrays
 from satchel.predictor import Predictor
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines
-from satchel.text.tokenizer import Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
+from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
 
 
 def load(run: str | Path) -> LanguageModel:
@@ -86,7 +86,7 @@ def import_arpa(
         RunSettings,
         {
             "data": {"documents": rule},
-            "tokenizer": {"kind": made.kind if made.kind in ("char", "byte", "word", "bpe", "unigram") else "word"},
+            "tokenizer": {"kind": made.kind if made.kind in KINDS else "word"},
             "model": {"order": table.order, "smoothing": "imported"},
         },
     )

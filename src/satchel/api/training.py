@@ -17,7 +17,7 @@ from satchel.runs import folder as runs
 from satchel.text.builtin import BUILTINS
 from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import Corpus, Piece, file_source, stdin_source
-from satchel.text.tokenizer import Tokenizer, load_tokenizer, parse_tokenizer, train_tokenizer
+from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer, train_tokenizer
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ def plan(
         chosen = parse_tokenizer(str(tokenizer))
         if isinstance(chosen, Path):
             existing = load_tokenizer(chosen)
+            if existing.kind in KINDS:
+                tree = config.merge(tree, {"tokenizer": {"kind": existing.kind}})
             reasons.append(f"tokenizer: {existing.kind}, {existing.size:,} tokens, from {chosen}")
         else:
             tree = config.merge(tree, {"tokenizer": chosen.model_dump(exclude_unset=True, exclude_none=True)})

@@ -102,10 +102,11 @@ def score(
     if as_json:
         tokens = [
             {
+                # The notes come first: a part of a mix may have any name, and the promised keys win.
+                **{name: values[index] for name, values in notes.items()},
                 "text": token,
                 "id": id_,
                 "logprob": logprob,
-                **{name: values[index] for name, values in notes.items()},
             }
             for index, (token, id_, logprob) in enumerate(rows)
         ]

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel.data.tokens import TokenFile
-from satchel.errors import RunError
 from satchel.predictor import Floats, Predictor
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
@@ -132,9 +131,6 @@ def compare(
     names: Sequence[str], costs: Sequence[UnitCosts], metric: str, scale: float, groups: Sequence[Sequence[int]]
 ) -> Comparison:
     """Return the comparison of runs whose units are the same; values are nats per size, times `scale`."""
-    sizes = {len(cost.sizes) for cost in costs}
-    if len(sizes) > 1:
-        raise RunError("the runs cut the text into different units", "compare runs with the same data.documents")
     nats_RU = np.stack([cost.nats for cost in costs]) * scale
     sizes_RU = np.stack([cost.sizes for cost in costs])
     values = nats_RU.sum(axis=1) / sizes_RU.sum(axis=1)

@@ -19,7 +19,6 @@ from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
 PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
-SCHEMA = 1
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
 PIECES = Regex(r" ?\p{L}{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{N}]{1,256}|\n{1,256}|[^\S\n]{1,256}(?!\S)|[^\S\n]{1,256}")
 
 Kind = Literal["char", "byte", "word", "bpe", "unigram"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class TokenizerSettings(Settings):
@@ -368,7 +369,7 @@ def char_tokenizer(characters: Sequence[str]) -> Tokenizer:
 def parse_tokenizer(choice: str) -> TokenizerSettings | Path:
     """Return what `--tokenizer` asks for: settings for a new one, or the place of one that exists."""
     kind, colon, size = choice.partition(":")
-    if kind in ("char", "byte", "word", "bpe", "unigram"):
+    if kind in KINDS:
         if colon and not (size.isdecimal() and len(size) < 20):
             raise SettingsError(f"--tokenizer {choice}: found {size!r}, expected a number", "for example bpe:2000")
         from satchel.config import build
