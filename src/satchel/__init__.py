@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from satchel.api import Classifier as Classifier
     from satchel.api import LanguageModel as LanguageModel
     from satchel.api import load as load
     from satchel.api import train as train
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Importing satchel imports none of it, so that it costs nothing.
 _HOMES = {
+    "Classifier": "satchel.api",
     "LanguageModel": "satchel.api",
     "SatchelError": "satchel.errors",
     "load": "satchel.api",
     "train": "satchel.api",
 }
 
-__all__ = ["LanguageModel", "SatchelError", "__version__", "load", "train"]
+__all__ = ["Classifier", "LanguageModel", "SatchelError", "__version__", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,9 @@
-"""What every language model is to those who use it: something that scores and continues ids.
+"""What every model is to those who use it: something that scores and continues ids, or labels texts of them.
 
 Evaluation, generation and mixing talk to this and to nothing else, so that an n-gram, a network
 and a mix of both are no special case anywhere. It speaks NumPy; networks convert at their edge.
 A text of ids begins with the boundary id, and each document is followed by another one.
-Letters: B batch, T tokens, V ids.
+Letters: B batch, T tokens, V ids, E examples, C classes.
 """
 
 from collections.abc import Mapping
@@ -47,3 +47,10 @@ class Predictor(Protocol):
 
     def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, Any]:
         """Return the (B, V) log-probabilities of what follows these ids, and the state there."""
+
+
+class Labeller(Protocol):
+    """A classifier over C classes."""
+
+    def label(self, ids_T: Ids) -> Floats:
+        """Return the (E, C) log-probabilities of the classes of E texts, each followed by a boundary."""

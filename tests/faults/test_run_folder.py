@@ -29,7 +29,10 @@ NEEDED = [runs.CONFIG, runs.TOKENIZER, runs.MODEL, durable.MANIFEST]
 
 
 def train(text: Path, out: Path, **options: Any) -> satchel.LanguageModel:
-    return satchel.train(text, tokenizer="char", valid=0.1, settings=SETTINGS, out=out, **options)
+    model: satchel.LanguageModel = satchel.train(
+        text, tokenizer="char", valid=0.1, settings=SETTINGS, out=out, **options
+    )
+    return model
 
 
 def answers(model: satchel.LanguageModel) -> tuple[object, ...]:

@@ -12,7 +12,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> satchel.LanguageModel:
     folder = tmp_path_factory.mktemp("decoding")
     text = folder / "text.txt"
     text.write_text("one two three.\nfour five six.\none seven three.\n" * 30, encoding="utf-8")
-    return satchel.train(text, tokenizer="char", settings={"data.documents": "line"}, out=folder / "run")
+    model: satchel.LanguageModel = satchel.train(
+        text, tokenizer="char", settings={"data.documents": "line"}, out=folder / "run"
+    )
+    return model
 
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another(model: satchel.LanguageModel) -> None:

@@ -40,7 +40,9 @@ def test_ab_has_other_lengths(length: int) -> None:
 
 
 def test_what_is_not_built_in_is_told_with_what_is() -> None:
-    with pytest.raises(DataError, match=r"there is no built-in data named @nope\nthere is @python-docs, @ab"):
+    with pytest.raises(
+        DataError, match=r"there is no built-in data named @nope\nthere is @python-docs, @python-modules, @ab"
+    ):
         open_corpus("@nope", DataSettings())
 
 

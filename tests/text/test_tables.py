@@ -177,7 +177,7 @@ def test_a_missing_column_is_told_with_those_that_are_there() -> None:
     corpus = table("a.csv", "label,text\n1,a\n")
     (row,) = read_rows(corpus, corpus.sources[0])
     with pytest.raises(DataError) as caught:
-        value(row, "text,title", corpus.sources[0])
+        value(row, "text,title", "a.csv")
     assert caught.value.cause == "found the columns label, text, expected title"
     assert caught.value.where == "a.csv, line 2"
 
@@ -185,7 +185,7 @@ def test_a_missing_column_is_told_with_those_that_are_there() -> None:
 def test_several_text_columns_are_joined_by_a_newline() -> None:
     corpus = table("a.csv", "title,text\nA, b \n")
     (row,) = read_rows(corpus, corpus.sources[0])
-    assert value(row, "title,text", corpus.sources[0]) == "A\n b "
+    assert value(row, "title,text", "a.csv") == "A\n b "
 
 
 def test_an_empty_table_is_refused_where_a_header_is_needed() -> None:

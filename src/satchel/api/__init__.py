@@ -1,19 +1,28 @@
 """What people hold in their hands: `satchel.train`, `satchel.load`, and the models they return."""
 
+from satchel.api.classification import Classifier, Prediction
 from satchel.api.comparing import MixReport, compare, mix
-from satchel.api.loading import import_arpa, load
-from satchel.api.models import LanguageModel
-from satchel.api.training import Plan, carry_out, cost_by_order, plan, train
+from satchel.api.language import LanguageModel, cost_by_order
+from satchel.api.loading import import_arpa, load, load_classifier, load_language_model, load_model
+from satchel.api.planning import Plan, plan
+from satchel.api.recipes import RECIPES
+from satchel.api.training import carry_out, train
 
 __all__ = [
+    "RECIPES",
+    "Classifier",
     "LanguageModel",
     "MixReport",
     "Plan",
+    "Prediction",
     "carry_out",
     "compare",
     "cost_by_order",
     "import_arpa",
     "load",
+    "load_classifier",
+    "load_language_model",
+    "load_model",
     "mix",
     "plan",
     "train",

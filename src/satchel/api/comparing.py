@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from satchel import durable
-from satchel.api.loading import load
-from satchel.api.models import LanguageModel
+from satchel.api.classification import Classifier
+from satchel.api.language import LanguageModel
+from satchel.api.loading import load_language_model, load_model
+from satchel.api.models import Model
 from satchel.api.settings import MixRunSettings, MixSettings, Progress, silent
 from satchel.data.tokens import TokenFile, scratch_tokens
 from satchel.errors import DataError, RunError, SettingsError
@@ -21,14 +25,40 @@ from satchel.text.reading import Corpus
 
 
 def compare(names: Sequence[str | Path], data: str | Path, *, progress: Progress = silent) -> Comparison:
-    """Return the runs' values on one text with paired bootstrap intervals.
+    """Return the runs' values on one text, or one table, with paired bootstrap intervals.
 
-    The measure is bits per byte, so that tokenizers may differ; where one of them loses some of the text,
-    it is nats per token, and all must be the same.
+    Language models are measured in bits per byte, so that tokenizers may differ; where one of them loses some
+    of the text, in nats per token, and all must be the same. Classifiers are measured by their accuracy.
     """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to compare")
-    models = [load(name) for name in names]
+    models = [load_model(name) for name in names]
+    tasks = sorted({model.settings.task for model in models})
+    if len(tasks) > 1:
+        raise RunError(f"found runs for different tasks: {', '.join(tasks)}", "compare runs for one task")
+    classifiers = [model for model in models if isinstance(model, Classifier)]
+    if classifiers:
+        return _compare_classifiers(names, classifiers, data, progress)
+    return _compare_language(names, [model for model in models if isinstance(model, LanguageModel)], data, progress)
+
+
+def _compare_classifiers(
+    names: Sequence[str | Path], models: Sequence[Classifier], data: str | Path, progress: Progress
+) -> Comparison:
+    rights = []
+    # Standard input can be read once.
+    judged = [model.judge(data, progress=progress) for model in models]
+    for model, each in zip(models, judged, strict=True):
+        gold = [each.names[place] for place in each.gold_E]
+        if gold != [judged[0].names[place] for place in judged[0].gold_E]:
+            raise RunError("reads other rows of this table than the first run", where=str(model.folder))
+        rights.append(comparison.UnitCosts((each.logprobs_EC.argmax(axis=1) == each.gold_E) * 1.0, np.ones(len(gold))))
+    return comparison.compare([str(name) for name in names], rights, "accuracy", 1.0, _seed_groups(models))
+
+
+def _compare_language(
+    names: Sequence[str | Path], models: Sequence[LanguageModel], data: str | Path, progress: Progress
+) -> Comparison:
     rules = {model.settings.data.documents for model in models}
     if len(rules) > 1:
         raise RunError(
@@ -64,7 +94,7 @@ def _tokens(model: LanguageModel, corpus: Corpus, progress: Progress) -> TokenFi
     return tokens
 
 
-def _seed_groups(models: Sequence[LanguageModel]) -> list[list[int]]:
+def _seed_groups(models: Sequence[Model]) -> list[list[int]]:
     """Return which runs are the same but for their seed."""
     groups: dict[str, list[int]] = {}
     for index, model in enumerate(models):
@@ -76,7 +106,7 @@ def _without_seed(settings: Mapping[str, Any], data: str) -> str:
     return repr((data, {key: value for key, value in settings.items() if key != "training"}))
 
 
-def _seed(model: LanguageModel) -> int:
+def _seed(model: Model) -> int:
     return model.settings.training.seed
 
 
@@ -102,7 +132,7 @@ def mix(
     """Learn the weights under which some runs together predict a text best, and keep the mix as a run of its own."""
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to mix")
-    models = [load(name) for name in names]
+    models = [load_language_model(name) for name in names]
     first = models[0]
     for model in models[1:]:
         if model.tokenizer.sha256 != first.tokenizer.sha256:
@@ -129,7 +159,7 @@ def mix(
     )
     target = Path(out)
     facts = {"weights": weights.tolist(), "rounds": len(costs), "parts": [str(model.folder) for model in models]}
-    described = runs.describe("lm", settings, first.tokenizer, corpus.name, corpus.identity(), facts)
+    described = runs.describe(settings, first.tokenizer, corpus.name, corpus.identity(), facts)
     with durable.new_folder(target, runs.is_run if force else None) as folder:
         progress("writing", None)
         for number, model in enumerate(models):

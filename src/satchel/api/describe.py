@@ -11,7 +11,7 @@ from typing import Any
 import satchel
 from satchel import config, tensors
 from satchel.api.loading import read_settings
-from satchel.api.settings import RunSettings
+from satchel.api.settings import build_settings
 from satchel.runs import folder as runs
 
 LIBRARIES = (
@@ -32,7 +32,7 @@ def describe(name: str | None) -> dict[str, Any]:
     if name is None:
         return _installation()
     if name.endswith(".toml"):
-        settings = config.build(RunSettings, config.read_toml(Path(name)), name)
+        settings = build_settings(config.read_toml(Path(name)), name)
         return {"settings": settings.model_dump(mode="json")}
     return _run(Path(name))
 
@@ -48,8 +48,11 @@ def _run(folder: Path) -> dict[str, Any]:
         "run": str(folder),
         "task": described.task,
         "model": settings.model.model_dump(mode="json"),
-        "parameters": sum(math.prod(shape) for name, shape in arrays.items() if not name.endswith("keys")),
+        "parameters": sum(
+            math.prod(shape) for name, shape in arrays.items() if not name.endswith(("keys", "starts", "classes"))
+        ),
         "tensors": {name: math.prod(shape) for name, shape in arrays.items()},
+        **({"labels": list(described.labels)} if described.labels else {}),
         "tokenizer": described.tokenizer.model_dump(),
         "data": {**described.data.model_dump(), "documents": settings.data.documents},
         "facts": described.facts,

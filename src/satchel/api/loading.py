@@ -1,52 +1,96 @@
 """From a run folder, or from a file of another tool, to a model."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from satchel import config, durable, tensors
-from satchel.api.models import LanguageModel
-from satchel.api.settings import MixRunSettings, Progress, RunSettings, silent
+from satchel.api.classification import Classifier
+from satchel.api.language import LanguageModel
+from satchel.api.settings import (
+    TASKS,
+    ClassifierSettings,
+    LanguageSettings,
+    MixRunSettings,
+    Progress,
+    build_settings,
+    silent,
+)
 from satchel.errors import RunError
 from satchel.generation.mixing import Mix
 from satchel.ngram import arpa
+from satchel.ngram.classes import class_tables_from_arrays
 from satchel.ngram.tables import Table, table_from_arrays
-from satchel.predictor import Predictor
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
 
 
-def load(run: str | Path) -> LanguageModel:
-    """Return the model of a run folder, once all of it is known to be sound."""
+def load(run: str | Path) -> Any:
+    """Return the model of a run folder, once all of it is known to be sound: what it is depends on the run's task."""
+    return load_model(run)
+
+
+def load_model(run: str | Path) -> LanguageModel | Classifier:
+    """Return the model of a run folder."""
     folder = Path(run)
     described = runs.read_config(folder)
-    if described.task != "lm":
-        raise RunError(
-            f"is a run for the task {described.task}, expected lm", "use a language model's run", where=str(folder)
-        )
     settings = read_settings(described, folder)
     tokenizer = runs.read_run_tokenizer(folder, described)
     path = folder / runs.MODEL
     arrays, metadata = tensors.read(path)
     if metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
-    if isinstance(settings, MixRunSettings):
-        predictor: Predictor = _mix(folder, arrays, settings.model.parts, tokenizer)
+    model: LanguageModel | Classifier
+    if isinstance(settings, ClassifierSettings):
+        size, labels = tokenizer.size + 1, described.labels
+        labeller = class_tables_from_arrays(arrays, size, settings.model, len(labels), str(path))
+        model = Classifier(labeller, tokenizer, settings, described, folder)
+    elif isinstance(settings, MixRunSettings):
+        mix = _mix(folder, arrays, settings.model.parts, tokenizer)
+        model = LanguageModel(mix, tokenizer, settings, described, folder)
     else:
-        predictor = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
+        table = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
+        model = LanguageModel(table, tokenizer, settings, described, folder)
     if runs.read_config(folder) != described:
         raise RunError("was replaced while it was being loaded", "load it again", where=str(folder))
-    return LanguageModel(predictor, tokenizer, settings, described, folder)
+    return model
 
 
-def read_settings(described: runs.RunConfig, folder: Path) -> RunSettings | MixRunSettings:
-    """Return the settings of a run by the kind of its model."""
+def load_language_model(run: str | Path) -> LanguageModel:
+    """Return the language model of a run folder."""
+    model = load_model(run)
+    if not isinstance(model, LanguageModel):
+        raise RunError("is a classifier, expected a language model", "use `satchel classify` on it", where=str(run))
+    return model
+
+
+def load_classifier(run: str | Path) -> Classifier:
+    """Return the classifier of a run folder."""
+    model = load_model(run)
+    if not isinstance(model, Classifier):
+        raise RunError(
+            "is a language model, expected a classifier", "train one on a table with labels and texts", where=str(run)
+        )
+    return model
+
+
+def read_settings(described: runs.RunConfig, folder: Path) -> LanguageSettings | MixRunSettings | ClassifierSettings:
+    """Return the settings of a run by its task and the kind of its model."""
     where = str(folder / runs.CONFIG)
     model = described.settings.get("model")
+    if described.task not in TASKS:
+        raise RunError(
+            f"is a run for the task {described.task}, and this version knows {' and '.join(TASKS)}",
+            "open it with the version that wrote it",
+            where=str(folder),
+        )
+    if described.settings.get("task") != described.task:
+        raise RunError("its task is not that of its settings", where=where)
     if isinstance(model, dict) and model.get("kind") == "mix":
         return config.build(MixRunSettings, described.settings, where)
-    return config.build(RunSettings, described.settings, where)
+    return build_settings(described.settings, where)
 
 
 def _mix(folder: Path, arrays: dict[str, tensors.Array], names: tuple[str, ...], tokenizer: Tokenizer) -> Mix:
@@ -56,7 +100,7 @@ def _mix(folder: Path, arrays: dict[str, tensors.Array], names: tuple[str, ...],
         raise RunError(f"found other tensors than the weights of {len(names)} parts", where=where)
     if (weights < 0).any() or abs(float(weights.sum()) - 1) > 1e-9:
         raise RunError("its weights are not shares that sum to one", where=where)
-    parts = [load(folder / runs.PARTS / str(number)) for number in range(len(names))]
+    parts = [load_language_model(folder / runs.PARTS / str(number)) for number in range(len(names))]
     if any(part.tokenizer.sha256 != tokenizer.sha256 for part in parts):
         raise RunError("a part has another tokenizer than the mix", where=str(folder / runs.PARTS))
     return Mix(tuple(part.predictor for part in parts), weights, names)
@@ -83,7 +127,7 @@ def import_arpa(
     table = _renumbered(table, spellings, unknown, made, str(path))
     rule = "line" if table.levels[0].probabilities[-1] > 0 else "stream"
     settings = config.build(
-        RunSettings,
+        LanguageSettings,
         {
             "data": {"documents": rule},
             "tokenizer": {"kind": made.kind if made.kind in KINDS else "word"},
@@ -92,7 +136,7 @@ def import_arpa(
     )
     target = Path(out)
     described = runs.describe(
-        "lm", settings, made, source.name, corpus.identity(), {"imported": source.name, "ngrams": table.sizes}
+        settings, made, source.name, corpus.identity(), {"imported": source.name, "ngrams": table.sizes}
     )
     with durable.new_folder(target, runs.is_run if force else None) as folder:
         progress("writing", None)

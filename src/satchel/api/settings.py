@@ -5,7 +5,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from satchel import config
 from satchel.config import Settings
+from satchel.errors import SettingsError
+from satchel.ngram.classes import ClassNgramSettings
 from satchel.ngram.smoothing import NgramSettings
 from satchel.text.reading import DataSettings
 from satchel.text.tokenizer import TokenizerSettings
@@ -34,19 +37,42 @@ class MixSettings(Settings):
 class SharedSettings(Settings):
     """What the settings of every run have."""
 
-    task: Literal["lm"] = Field("lm", description="lm: a language model")
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
     training: TrainingSettings = TrainingSettings()
 
 
-class RunSettings(SharedSettings):
-    """The whole tree of settings of a trained run."""
+class LanguageSettings(SharedSettings):
+    """The whole tree of settings of a trained language model."""
 
+    task: Literal["lm"] = Field("lm", description="a language model")
     model: NgramSettings = NgramSettings()
 
 
 class MixRunSettings(SharedSettings):
     """The settings of a mix: those that its parts share, and which they are."""
 
+    task: Literal["lm"] = Field("lm", description="a language model")
     model: MixSettings = MixSettings()
+
+
+class ClassifierSettings(SharedSettings):
+    """The whole tree of settings of a trained classifier."""
+
+    task: Literal["classify"] = Field("classify", description="a classifier of texts")
+    model: ClassNgramSettings = ClassNgramSettings()
+
+
+RunSettings = LanguageSettings | ClassifierSettings
+TASKS: dict[str, type[LanguageSettings] | type[ClassifierSettings]] = {
+    "lm": LanguageSettings,
+    "classify": ClassifierSettings,
+}
+
+
+def build_settings(tree: config.Tree, where: str = "") -> RunSettings:
+    """Return the settings that a tree spells, for the task that it names; lm if it names none."""
+    task = tree.get("task", "lm")
+    if task not in TASKS:
+        raise SettingsError(f"task: found {task!r}, expected {' or '.join(TASKS)}", where=where)
+    return config.build(TASKS[task], tree, where)

@@ -1,12 +1,14 @@
 """`satchel evaluate`, `score` and `generate`: what a trained model answers."""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
+from satchel.cli.reading import Columns, Delimiter, Encoding, LabelColumn, TextColumn, reading
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
@@ -26,15 +28,31 @@ def add_to(app: typer.Typer) -> None:
 def evaluate(
     run: Run,
     data: Annotated[str | None, Argument(help="A file, a folder or -; without it, the run's held-out part.")] = None,
-    encoding: Annotated[str | None, Option(help="How the files are encoded.")] = None,
+    errors: Annotated[Path | None, Option(help="Classifiers: write what was wrong, the surest first.")] = None,
+    encoding: Encoding = None,
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how well a model predicts a text: perplexity, bits per byte, bits per character."""
+    """Say how good a model is: perplexity and bits per byte of a text; accuracy, F1 and calibration on a table."""
     from satchel import api
+    from satchel.cli import classifying
+    from satchel.errors import SettingsError
 
+    changes = reading(columns, delimiter, encoding=encoding, text_column=text_column, label_column=label_column)
     with Progress() as progress:
-        model = api.load(run)
-        result = model.evaluate(data, encoding=encoding, progress=progress)
+        model = api.load_model(run)
+        if isinstance(model, api.Classifier):
+            judged = model.judge(data, reading=changes, progress=progress)
+        elif errors is not None:
+            raise SettingsError("--errors is for classifiers", "`satchel score` shows what each token of a text costs")
+        else:
+            result = model.evaluate(data, reading=changes, progress=progress)
+    if isinstance(model, api.Classifier):
+        classifying.show_evaluation(model, judged, errors, as_json)
+        return
     if as_json:
         emit_json(evaluation_json(model, result))
         return
@@ -96,7 +114,7 @@ def score(
     from satchel import api
     from satchel.text.display import visible
 
-    result = api.load(run).score(text_argument(text))
+    result = api.load_language_model(run).score(text_argument(text))
     notes = {name: values.tolist() for name, values in result.notes.items()}
     rows = list(zip(result.tokens, result.ids, result.logprobs.tolist(), strict=True))
     if as_json:
@@ -148,7 +166,7 @@ def generate(
 
     prompt = text_argument(prompt, "PROMPT")
     with Progress() as progress:
-        result = api.load(run).generate(
+        result = api.load_language_model(run).generate(
             prompt,
             tokens=tokens,
             temperature=temperature,

@@ -23,11 +23,11 @@ def add_to(app: typer.Typer) -> None:
 
 def compare(
     runs: Runs,
-    data: Annotated[str, Option(help="The text to compare them on: a file, a folder or a built-in.")],
+    data: Annotated[str, Option(help="What to compare them on: a file, a folder or a built-in.")],
     out: Annotated[Path | None, Option("-o", "--out", help="Write the table: .csv, .md, .tex or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs on one text, with intervals: smaller is better."""
+    """Compare runs on one text or table, with intervals."""
     from satchel import api
     from satchel.evaluation import reports
 
@@ -61,7 +61,8 @@ def compare(
     )
     for group in found.groups:
         print(f"\n{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})")
-    say(f"{found.units:,} units of text, paired bootstrap")
+    better = "larger" if found.larger_is_better else "smaller"
+    say(f"{better} is better; paired bootstrap over {found.units:,} {found.unit}")
 
 
 def comparison_json(found: "Comparison") -> dict[str, object]:

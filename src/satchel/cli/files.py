@@ -8,6 +8,7 @@ from typer import Argument, Option
 
 from satchel.cli.answers import AsJson, Run
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
+from satchel.cli.reading import Columns, Delimiter, Encoding, EncodingErrors, LabelColumn, TextColumn, reading
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,12 +24,12 @@ def data(
     name: Annotated[str | None, Argument(help="A file, a folder, two aligned files, - or a built-in.")] = None,
     valid: Annotated[str | None, Option(help="Another file: say how much of it is in the first.")] = None,
     settings: Annotated[list[str] | None, Option("--set", help="A setting, such as data.size=100.")] = None,
-    encoding: Annotated[str | None, Option(help="How the files are encoded (utf-8).")] = None,
-    encoding_errors: Annotated[str | None, Option(help="Bad bytes: strict, replace or skip.")] = None,
-    columns: Annotated[str | None, Option(help="The columns of a file without a header: label,-,text.")] = None,
-    delimiter: Annotated[str | None, Option(help="What separates the columns of a .csv.")] = None,
-    text_column: Annotated[str | None, Option(help="The column that holds the text.")] = None,
-    label_column: Annotated[str | None, Option(help="The column that holds the label.")] = None,
+    encoding: Encoding = None,
+    encoding_errors: EncodingErrors = None,
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     tags_column: Annotated[str | None, Option(help="The column that holds the tags.")] = None,
     source_column: Annotated[str | None, Option(help="The column that is translated.")] = None,
     target_column: Annotated[str | None, Option(help="The column that holds the translation.")] = None,
@@ -50,20 +51,19 @@ def data(
             print_table(["name", "task", "what it is"], [[*row.values()] for row in listed])
         return
     tree: config.Tree = config.parse_assignments(settings or [])
-    given = {
-        "encoding": encoding,
-        "encoding_errors": encoding_errors,
-        "columns": columns.split(",") if columns else None,
-        "delimiter": "\t" if delimiter == "\\t" else delimiter,
-        "text_column": text_column,
-        "label_column": label_column,
-        "tags_column": tags_column,
-        "source_column": source_column,
-        "target_column": target_column,
-    }
+    given = reading(
+        columns,
+        delimiter,
+        encoding=encoding,
+        encoding_errors=encoding_errors,
+        text_column=text_column,
+        label_column=label_column,
+        tags_column=tags_column,
+        source_column=source_column,
+        target_column=target_column,
+    )
     for key, value in given.items():
-        if value is not None:
-            config.place(tree, f"data.{key}", value)
+        config.place(tree, f"data.{key}", value)
     chosen = config.build(report.ReportSettings, tree).data
     with Progress() as progress:
         corpus = open_corpus(name, chosen)
@@ -155,7 +155,7 @@ def export(
     if to != "arpa":
         raise SettingsError(f"--to {to}: found no such format", "expected arpa")
     with Progress() as progress:
-        path = api.load(run).export_arpa(out, progress=progress)
+        path = api.load_language_model(run).export_arpa(out, progress=progress)
     say(f"wrote {path} ({path.stat().st_size:,} bytes)")
 
 

@@ -7,9 +7,10 @@ import typer
 from typer import Argument, Option
 
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
+from satchel.cli.reading import Columns, Delimiter, Encoding, EncodingErrors, LabelColumn, TextColumn, reading
 
 if TYPE_CHECKING:
-    from satchel.api import LanguageModel, Plan
+    from satchel.api import Classifier, LanguageModel, Plan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,29 +21,40 @@ def add_to(app: typer.Typer) -> None:
 
 def train(
     data: Annotated[str, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")],
-    task: Annotated[str | None, Option(help="lm; without it, what the data is for.")] = None,
+    task: Annotated[str | None, Option(help="lm or classify; without it, what the data is for.")] = None,
     model: Annotated[str | None, Option(help="ngram.")] = None,
-    recipe: Annotated[Path | None, Option(help="A .toml file of settings.")] = None,
+    recipe: Annotated[str | None, Option(help="The name of a recipe (imdb-ngram), or a .toml file.")] = None,
     tokenizer: Annotated[
         str | None, Option(help="char, byte, word, bpe:N, unigram:N, a run, or a tokenizer.json.")
     ] = None,
     valid: Annotated[str | None, Option(help="A file, or the fraction to hold out.")] = None,
     settings: Annotated[list[str] | None, Option("--set", help="A setting, such as model.order=5.")] = None,
     seed: Annotated[int | None, Option(help="What every random choice depends on.")] = None,
-    encoding: Annotated[str | None, Option(help="How the files are encoded (utf-8).")] = None,
-    encoding_errors: Annotated[str | None, Option(help="Bad bytes: strict, replace or skip.")] = None,
+    encoding: Encoding = None,
+    encoding_errors: EncodingErrors = None,
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the settings and estimates, and stop.")] = False,
     out: Annotated[Path | None, Option("-o", "--out", help="The run folder to write (runs/NAME).")] = None,
     force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Train a model on a text; it becomes a run folder."""
+    """Train a model on a text or a table; it becomes a run folder."""
     from satchel import api, config
 
     tree = config.parse_assignments(settings or [])
-    for key, value in (("encoding", encoding), ("encoding_errors", encoding_errors)):
-        if value is not None:
-            config.place(tree, f"data.{key}", value)
+    given = reading(
+        columns,
+        delimiter,
+        encoding=encoding,
+        encoding_errors=encoding_errors,
+        text_column=text_column,
+        label_column=label_column,
+    )
+    for key, value in given.items():
+        config.place(tree, f"data.{key}", value)
     planned = api.plan(
         data,
         task=task,
@@ -77,24 +89,33 @@ def _valid(text: str | None) -> str | float | None:
         return text
 
 
-def train_json(trained: "LanguageModel") -> dict[str, Any]:
+def train_json(trained: "LanguageModel | Classifier") -> dict[str, Any]:
     """Return the keys of `train --json`."""
-    from satchel.cli.answers import evaluation_json
-
     report = trained.report
     assert report is not None
     return {
         "run": report.run,
-        "task": "lm",
+        "task": trained.settings.task,
         "model": trained.settings.model.kind,
         "parameters": report.parameters,
         "steps": 0,
         "seconds": round(report.seconds, 3),
         "tokens_per_second": round(report.tokens_per_second, 1),
         "train_loss": report.train_loss,
-        "valid": evaluation_json(trained, report.valid) if report.valid else None,
+        "valid": _valid_json(trained, report.valid),
         "stopped": "finished",
     }
+
+
+def _valid_json(trained: "LanguageModel | Classifier", valid: Any) -> dict[str, Any] | None:
+    from satchel import api
+    from satchel.cli import answers, classifying
+
+    if valid is None:
+        return None
+    if isinstance(trained, api.Classifier):
+        return classifying.evaluation_json(trained, valid)
+    return answers.evaluation_json(trained, valid)
 
 
 def _show_plan(planned: "Plan", as_json: bool) -> None:
@@ -119,27 +140,48 @@ def _toml(value: object) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _show_report(trained: "LanguageModel") -> None:
+def _show_report(trained: "LanguageModel | Classifier") -> None:
+    from satchel import api
     from satchel.text.display import visible
 
-    report, model, counts = trained.report, trained.settings.model, trained.run.facts["counts"]
+    report, facts = trained.report, trained.run.facts
     assert report is not None
-    assert model.kind == "ngram"
-    print(f"{report.run}: a language model (task lm) of n-grams up to order {model.order}, {model.smoothing}")
+    counts = facts["counts"]
     unknown = f", {counts['unknown']:,} unknown" if counts["unknown"] else ""
     pairs = [
         ("text", f"{counts['characters']:,} characters, {counts['tokens']:,} tokens{unknown}"),
         ("tokenizer", f"{trained.tokenizer.kind}, {trained.tokenizer.size:,} tokens"),
-        ("n-grams", " + ".join(f"{size:,}" for size in trained.run.facts["ngrams"])),
-        ("train", f"{report.train_loss:.4f} nats/token"),
+        ("n-grams", " + ".join(f"{size:,}" for size in facts["ngrams"])),
     ]
-    if report.valid:
-        pairs.append(("held out", likelihood_line(report.valid)))
-    for file, count in trained.run.facts["repaired"].items():
+    if isinstance(trained, api.Classifier):
+        from satchel.cli.classifying import accuracy_line
+
+        print(f"{report.run}: a classifier (task classify) of {len(trained.labels):,} labels, {_ngrams(trained)}")
+        most = max(facts["rows_by_label"])
+        pairs.insert(0, ("rows", f"{counts['documents']:,}; the commonest label has {most:,}"))
+        if check := facts["cross_check"]:
+            found = f"{check['accuracy']:.2%} of {check['examples']:,} rows right, by models of the others"
+            pairs.append(("cross-check", found))
+        if report.valid:
+            pairs.append(("held out", accuracy_line(report.valid)))  # type: ignore[arg-type]
+        following = f"next: satchel classify {report.run} 'a text'"
+    else:
+        print(f"{report.run}: a language model (task lm), {_ngrams(trained)}")
+        pairs.append(("train", f"{report.train_loss:.4f} nats/token"))
+        if report.valid:
+            pairs.append(("held out", likelihood_line(report.valid)))
+        following = f"next: satchel generate {report.run} --tokens 100"
+    for file, count in facts["repaired"].items():
         pairs.append(("repaired", f"{visible(file)}: {count:,} byte sequences that could not be decoded"))
     pairs.append(("took", f"{report.seconds:.1f} s"))
     print_pairs(pairs)
-    say(f"next: satchel generate {report.run} --tokens 100")
+    say(following)
+
+
+def _ngrams(trained: "LanguageModel | Classifier") -> str:
+    model = trained.settings.model
+    assert model.kind == "ngram"
+    return f"n-grams up to order {model.order}, {model.smoothing}"
 
 
 def likelihood_line(valid: Any) -> str:

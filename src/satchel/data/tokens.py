@@ -139,10 +139,17 @@ def scratch_tokens(
     rule: DocumentRule,
     progress: Callable[[int], None] = lambda characters: None,
 ) -> TokenFile:
-    """Return the tokens of a corpus in a file without a name, which goes when nobody uses it any more."""
+    """Return the tokens of a corpus in a file without a name."""
+    return scratch_file(corpus.pieces(rule), tokenizer, rule, progress)
+
+
+def scratch_file(
+    pieces: Iterable[Piece], tokenizer: Tokenizer, rule: DocumentRule, progress: Callable[[int], None]
+) -> TokenFile:
+    """Return the tokens of some pieces in a file without a name, which goes when nobody uses it any more."""
     with tempfile.TemporaryFile() as handle:
         writer = TokenWriter(handle, tokenizer, rule)
-        counts = write_tokens(writer, corpus.pieces(rule), progress)
+        counts = write_tokens(writer, pieces, progress)
         handle.flush()
         offset = 8 + tensors.ArrayWriter.ROOM
         return TokenFile(np.memmap(handle, writer.dtype, "r", offset), counts, tokenizer.sha256, "")

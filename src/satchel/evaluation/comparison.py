@@ -60,13 +60,21 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values of some runs on one text; smaller is better."""
+    """The values of some runs on one text; of a cost the smaller is better, of the accuracy the larger."""
 
     metric: str
     units: int
     rows: tuple[Row, ...]
     pairs: tuple[Pair, ...]
     groups: tuple[Group, ...]
+
+    @property
+    def larger_is_better(self) -> bool:
+        return self.metric == "accuracy"
+
+    @property
+    def unit(self) -> str:
+        return "rows" if self.metric == "accuracy" else "documents or blocks"
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,16 @@ def cost_by_order(costs: Sequence[tuple[int, float]]) -> alt.TopLevelMixin:
     )
 
 
-def comparison(metric: str, rows: Sequence[tuple[str, float, float, float]]) -> alt.TopLevelMixin:
+def comparison(
+    metric: str, rows: Sequence[tuple[str, float, float, float]], *, larger_is_better: bool = False
+) -> alt.TopLevelMixin:
     """Return the value of each run as a point, and its interval as a line."""
+    better = "larger" if larger_is_better else "smaller"
     values = [{"run": run, "value": value, "low": low, "high": high} for run, value, low, high in rows]
     base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("run:N", title=None, sort=None))
     scale = alt.Scale(zero=False, padding=16)
     intervals = base.mark_rule(color=INK, strokeWidth=2).encode(
-        x=alt.X("low:Q", title=f"{metric.replace('_', ' ')}, 95 % interval (smaller is better)", scale=scale),
+        x=alt.X("low:Q", title=f"{metric.replace('_', ' ')}, 95 % interval ({better} is better)", scale=scale),
         x2="high:Q",
     )
     points = base.mark_point(color=INK, filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", scale=scale))

@@ -6,7 +6,7 @@ n-gram found, times the weights of the longer contexts that were found without i
 Letters: B batch, T tokens, V ids (the last one is the document boundary), N order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,20 +80,26 @@ class Table:
     def _look_up(self, ids_T: Ints) -> tuple[Floats, npt.NDArray[np.int8]]:
         probabilities = self.levels[0].probabilities[ids_T]
         orders = np.ones(len(ids_T), np.int8)
-        # The tokens whose context of this length was found, and that context's place.
-        where = np.arange(1, len(ids_T))
-        contexts = ids_T[:-1]
-        for n in range(2, self.order + 1):
+        for n, where, contexts, places in self.walk(ids_T):
             probabilities[where] *= self.levels[n - 2].weights[contexts]
-            places = self.find(n, contexts, ids_T[where])
             is_found = places >= 0
             where, places = where[is_found], places[is_found]
             probabilities[where] = self.levels[n - 1].probabilities[places]
             orders[where] = n
-            # An n-gram that ends at t is the context of what follows it.
-            inside = where + 1 < len(ids_T)
-            where, contexts = where[inside] + 1, places[inside]
         return probabilities, orders
+
+    def walk(self, ids_T: Ints) -> Iterator[tuple[int, Ints, Ints, Ints]]:
+        """Return, for each order from the second: where a token's context was found, the context's place, and
+        the place of the n-gram that the token makes of it; -1 if there is none.
+        """
+        where = np.arange(1, len(ids_T))
+        contexts = ids_T[:-1]
+        for n in range(2, self.order + 1):
+            places = self.find(n, contexts, ids_T[where])
+            yield n, where, contexts, places
+            # An n-gram that ends at t is the context of what follows it.
+            goes_on = (places >= 0) & (where + 1 < len(ids_T))
+            where, contexts = where[goes_on] + 1, places[goes_on]
 
     def find(self, n: int, contexts: Ints, tokens: Ints) -> Ints:
         """Return the places of the n-grams made of contexts (places one order below) and tokens; -1 if not there."""

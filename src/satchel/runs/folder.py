@@ -14,11 +14,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import satchel
 from satchel import durable, tensors
 from satchel.errors import RunError
+from satchel.text.reading import Task
 from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
 PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
+TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 
 
@@ -45,10 +47,11 @@ class RunConfig(_Part):
     """Everything that describes a run. Nothing in it depends on the clock."""
 
     schema_version: Literal[1] = 1
-    task: Literal["lm", "tag", "classify", "translate"]
+    task: Task
     settings: dict[str, Any]
     tokenizer: TokenizerIdentity
     data: DataIdentity
+    labels: tuple[str, ...] = ()  # of a classifier, by number
     facts: dict[str, Any]
     versions: dict[str, str]
 
@@ -60,14 +63,21 @@ def versions() -> dict[str, str]:
 
 
 def describe(
-    task: Literal["lm"], settings: BaseModel, tokenizer: Tokenizer, data: str, sha256: str, facts: dict[str, Any]
+    settings: BaseModel,
+    tokenizer: Tokenizer,
+    data: str,
+    sha256: str,
+    facts: dict[str, Any],
+    labels: tuple[str, ...] = (),
 ) -> RunConfig:
     """Return the description of a new run."""
+    tree = settings.model_dump(mode="json")
     return RunConfig(
-        task=task,
-        settings=settings.model_dump(mode="json"),
+        task=tree["task"],
+        settings=tree,
         tokenizer=TokenizerIdentity(kind=tokenizer.kind, size=tokenizer.size, sha256=tokenizer.sha256),
         data=DataIdentity(name=data, sha256=sha256),
+        labels=labels,
         facts=facts,
         versions=versions(),
     )

@@ -3,9 +3,11 @@
 import ast
 import hashlib
 import inspect
+import json
 import random
 import sysconfig
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice, product
@@ -13,13 +15,15 @@ from pathlib import Path
 from typing import Literal
 
 from satchel.errors import DataError
-from satchel.text.reading import Corpus, DataSettings, DocumentRule, bytes_source
+from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task, bytes_source
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
 # Parts of the standard library that hold no prose of their own, or another project's.
 NOT_READ = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "__pycache__"}
 SHORTEST_DOCSTRING = 60
+SHORTEST_LABELLED = 20
+MODULES = 50
 
 
 @dataclass(frozen=True)
@@ -27,22 +31,26 @@ class Builtin:
     """A corpus that is made on the spot: its name, what it is for, and its documents."""
 
     name: str
-    task: str
+    task: Task
     title: str
     documents: DocumentRule
-    make: Callable[[DataSettings, int], Iterator[tuple[str, str]]]  # names and texts of its documents
+    make: Callable[[DataSettings, int], Iterator[tuple[str, str]]]  # names, or labels, and texts of its documents
 
 
 def read_builtin(name: str, settings: DataSettings, seed: int, progress: Callable[[str], None]) -> Corpus:
-    """Return a built-in corpus, one source for each of its documents."""
+    """Return a built-in corpus: one source for each of its documents, or a table of labelled texts."""
     if name not in BUILTINS:
         raise DataError(f"there is no built-in data named {name}", f"there is {', '.join(BUILTINS)}")
     builtin = BUILTINS[name]
-    sources = []
+    made = []
     for label, text in builtin.make(settings, seed):
-        sources.append(bytes_source(label, text.encode()))
-        progress(f"making {name}: {len(sources):,} documents")
-    return Corpus(name, tuple(sources), settings)
+        made.append((label, text))
+        progress(f"making {name}: {len(made):,} documents")
+    if builtin.task == "lm":
+        return Corpus(name, tuple(bytes_source(label, text.encode()) for label, text in made), settings)
+    columns = settings.label_column, settings.text_column
+    rows = "".join(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n" for row in made)
+    return Corpus(name, (bytes_source(f"{name[1:]}.jsonl", rows.encode()),), settings)
 
 
 # --- the machinery of generated data ---------------------------------------------------------------
@@ -88,6 +96,26 @@ def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]
             if len(text) >= SHORTEST_DOCSTRING and text not in seen:
                 seen.add(text)
                 yield name, f"{text}\n\n"
+
+
+# --- @python-modules ---------------------------------------------------------------------------------
+
+
+def _python_modules(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
+    """The docstrings of the modules that have most, each with its module or package; none that two share."""
+    del settings, seed
+    root = Path(sysconfig.get_path("stdlib"))
+    modules: dict[str, set[str]] = {}
+    for path in _sources(root):
+        relative = path.relative_to(root)
+        module = relative.parts[0].removesuffix(".py")
+        for name, text in _documents(path, relative.as_posix()):
+            if len(text) >= SHORTEST_LABELLED and not name.startswith("topics/"):
+                modules.setdefault(text, set()).add(module)
+    rows = [(found.pop(), text) for text, found in modules.items() if len(found) == 1]
+    counts = Counter(module for module, _ in rows)
+    most = set(sorted(counts, key=lambda module: (-counts[module], module))[:MODULES])
+    yield from (row for row in rows if row[0] in most)
 
 
 def _sources(folder: Path) -> Iterator[Path]:
@@ -149,6 +177,13 @@ BUILTINS = {
             "the English text inside every CPython: help topics and the standard library's docstrings",
             "file",
             _python_docs,
+        ),
+        Builtin(
+            "@python-modules",
+            "classify",
+            "which of 50 modules of the standard library a docstring comes from",
+            "file",
+            _python_modules,
         ),
         Builtin(
             "@ab",

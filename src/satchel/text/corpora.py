@@ -7,7 +7,7 @@ from pathlib import Path
 
 from satchel.errors import DataError
 from satchel.text import builtin, tables
-from satchel.text.reading import Corpus, DataSettings, file_source, folder_sources, stdin_source
+from satchel.text.reading import Corpus, DataSettings, Task, file_source, folder_sources, stdin_source
 
 
 def open_corpus(
@@ -37,10 +37,8 @@ def open_corpus(
     return Corpus(name, (file_source(path),), settings)
 
 
-def infer_task(corpus: Corpus) -> tables.Task:
+def infer_task(corpus: Corpus) -> Task:
     """Return what a corpus is for, from what is there."""
-    if corpus.name in builtin.BUILTINS:
-        return "lm"
     if is_pair(corpus):
         return "translate"
     source = corpus.sources[0]

@@ -37,6 +37,7 @@ HALF_PAIR = re.compile("[\ud800-\udfff]")
 MARKED = ("utf-16", "utf-32", "utf-8-sig")
 
 DocumentRule = Literal["stream", "file", "line"]
+Task = Literal["lm", "tag", "classify", "translate"]
 
 
 class DataSettings(Settings):
@@ -151,14 +152,15 @@ class Corpus:
             return
         for source in self.sources:
             if rule == "file":
-                yield from _document(self.texts(source))
+                yield from document(self.texts(source))
             else:
                 for line in lines(self.texts(source)):
                     if line.strip():
-                        yield from _document([line])
+                        yield from document([line])
 
 
-def _document(chunks: Iterable[str]) -> Iterator[Piece]:
+def document(chunks: Iterable[str]) -> Iterator[Piece]:
+    """Return the pieces of one document, which may be empty."""
     last = ""
     for piece in cut(chunks):
         if last:

@@ -11,7 +11,7 @@ import numpy as np
 from satchel.config import Settings
 from satchel.text import tables
 from satchel.text.corpora import infer_task, is_pair
-from satchel.text.reading import Corpus, DataSettings, lines
+from satchel.text.reading import Corpus, DataSettings, Task, lines
 
 REPORT_EVERY = 100_000
 # A translation this many times as long as its source, or as short, is most likely none.
@@ -92,7 +92,7 @@ def _text_lines(corpus: Corpus) -> Iterator[str]:
 # --- rows with a label or tags --------------------------------------------------------------------------
 
 
-def _describe_rows(corpus: Corpus, task: tables.Task, progress: Callable[[str], None]) -> dict[str, Any]:
+def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) -> dict[str, Any]:
     settings = corpus.settings
     answer = settings.label_column if task == "classify" else settings.tags_column
     labels: Counter[str] = Counter()
@@ -101,8 +101,8 @@ def _describe_rows(corpus: Corpus, task: tables.Task, progress: Callable[[str], 
     empty = unlabelled = padded = uneven = 0
     source = corpus.sources[0]
     for number, row in enumerate(tables.read_rows(corpus, source), start=1):
-        text = tables.value(row, settings.text_column, source)
-        label = tables.value(row, answer, source)
+        text = tables.value(row, settings.text_column, source.where)
+        label = tables.value(row, answer, source.where)
         empty += not text.strip()
         unlabelled += not label.strip()
         padded += label != label.strip()
@@ -146,8 +146,8 @@ def _pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
     source, settings = corpus.sources[0], corpus.settings
     for row in tables.read_rows(corpus, source):
         yield (
-            tables.value(row, settings.source_column, source),
-            tables.value(row, settings.target_column, source),
+            tables.value(row, settings.source_column, source.where),
+            tables.value(row, settings.target_column, source.where),
         )
 
 
@@ -181,7 +181,7 @@ def _describe_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
 # --- overlap ----------------------------------------------------------------------------------------------
 
 
-def _units(corpus: Corpus, task: tables.Task) -> Iterator[str]:
+def _units(corpus: Corpus, task: Task) -> Iterator[str]:
     """Return what is compared: lines, texts, or sources."""
     if task == "lm":
         yield from (line for line in _text_lines(corpus) if line.strip())
@@ -190,7 +190,7 @@ def _units(corpus: Corpus, task: tables.Task) -> Iterator[str]:
     else:
         source = corpus.sources[0]
         for row in tables.read_rows(corpus, source):
-            yield tables.value(row, corpus.settings.text_column, source)
+            yield tables.value(row, corpus.settings.text_column, source.where)
 
 
 def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:

@@ -2,26 +2,33 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from satchel.errors import DataError
-from satchel.text.reading import HALF_PAIR, Corpus, DataSettings, Source, lines, whole_lines
+from satchel.text.reading import HALF_PAIR, Corpus, DataSettings, Source, Task, lines, whole_lines
 
-Task = Literal["lm", "tag", "classify", "translate"]
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 LARGEST_FIELD = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """The values of one row by column, and the line where it begins."""
+    """The values of one row by column as text, the line where it begins, and all of its cells as they were."""
 
     line: int
     values: dict[str, str]
+    cells: dict[str, Any] = field(default_factory=dict, compare=False)
+
+
+class Example(NamedTuple):
+    """A text and its label."""
+
+    text: str
+    label: str
 
 
 def table_format(name: str) -> str:
@@ -34,7 +41,7 @@ def read_rows(corpus: Corpus, source: Source) -> Iterator[Row]:
     """Return the rows of a table; every row has every column."""
     form = table_format(source.name)
     if form == "jsonl":
-        yield from _jsonl(corpus, source)
+        yield from read_objects(lines(corpus.texts(source)), source.where)
         return
     rows = _csv(corpus, source) if form == "csv" else _tsv(corpus, source)
     names = list(corpus.settings.columns)
@@ -52,7 +59,13 @@ def read_rows(corpus: Corpus, source: Source) -> Iterator[Row]:
                 _width_remedy(form, len(values) > len(names)),
                 where=f"{source.where}, line {line}",
             )
-        yield Row(line, {name: value for name, value in zip(names, values, strict=True) if name != "-"})
+        cells = dict(zip(_distinct(names), values, strict=True))
+        yield Row(line, {name: value for name, value in zip(names, values, strict=True) if name != "-"}, cells)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return a name for every column: those that nobody named are called after their place."""
+    return [f"column_{place}" if name == "-" else name for place, name in enumerate(names, start=1)]
 
 
 def _columns(count: int) -> str:
@@ -90,11 +103,12 @@ def _csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"is not CSV: {error}", where=f"{source.where}, line {start}") from error
 
 
-def _jsonl(corpus: Corpus, source: Source) -> Iterator[Row]:
-    for number, line in enumerate(lines(corpus.texts(source)), start=1):
+def read_objects(found_lines: Iterable[str], name: str) -> Iterator[Row]:
+    """Return the rows of JSON Lines: an object on each line that is not blank."""
+    for number, line in enumerate(found_lines, start=1):
         if not line.strip():
             continue
-        where = f"{source.where}, line {number}"
+        where = f"{name}, line {number}"
         try:
             found = json.loads(line, object_pairs_hook=_Pairs)
         except (ValueError, RecursionError) as error:
@@ -107,7 +121,7 @@ def _jsonl(corpus: Corpus, source: Source) -> Iterator[Row]:
             raise DataError(f"found the columns {names}, expected each once", where=where)
         if any(map(HALF_PAIR.search, (*values, *values.values()))):
             raise DataError("found half of a surrogate pair, expected text", "repair its \\u escapes", where=where)
-        yield Row(number, values)
+        yield Row(number, values, {key: _plain(value) for key, value in found})
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -137,7 +151,7 @@ def infer_task(columns: Iterable[str], settings: DataSettings) -> Task:
     return "lm"
 
 
-def value(row: Row, column: str, source: Source) -> str:
+def value(row: Row, column: str, where: str) -> str:
     """Return a column of a row; several columns joined by a comma are joined by a newline."""
     try:
         return "\n".join(row.values[name] for name in column.split(","))
@@ -145,8 +159,37 @@ def value(row: Row, column: str, source: Source) -> str:
         raise DataError(
             f"found the columns {', '.join(row.values)}, expected {error.args[0]}",
             "name it with --text-column, --label-column and so on, or all of them with --columns",
-            where=f"{source.where}, line {row.line}",
+            where=f"{where}, line {row.line}",
         ) from None
+
+
+def read_examples(corpus: Corpus) -> Iterator[Example]:
+    """Return the texts and labels of a table for the task classify."""
+    source, settings = corpus.sources[0], corpus.settings
+    for row in read_rows(corpus, source):
+        label = value(row, settings.label_column, source.where)
+        if not label.strip():
+            raise DataError(
+                "found an empty label",
+                "give the row a label, or leave it out",
+                where=f"{source.where}, line {row.line}",
+            )
+        yield Example(value(row, settings.text_column, source.where), label)
+
+
+def without_header(corpus: Corpus) -> Corpus:
+    """Return the corpus, with the names of its columns taken from its first line if they stand there.
+
+    A run remembers the columns of the table it was trained on; another table may have a header.
+    """
+    source, settings = corpus.sources[0], corpus.settings
+    if not settings.columns or table_format(source.name) not in ("csv", "tsv"):
+        return corpus
+    rows = _csv(corpus, source) if table_format(source.name) == "csv" else _tsv(corpus, source)
+    first = next(rows, (0, []))[1]
+    if set(settings.text_column.split(",")) <= set(first):
+        return replace(corpus, settings=settings.model_copy(update={"columns": ()}))
+    return corpus
 
 
 def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,298 @@
+"""Classifiers: what they answer, and how they are fitted. Letters: E examples, C classes."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from satchel import config, durable
+from satchel.api.models import Model, TrainReport
+from satchel.api.planning import Plan
+from satchel.api.settings import ClassifierSettings, Progress, silent
+from satchel.data.examples import (
+    Ints,
+    folds,
+    held_out,
+    numbered,
+    pieces,
+    read_classes,
+    scratch_examples,
+    write_classes,
+    write_examples,
+)
+from satchel.data.tokens import TokenFile, open_tokens
+from satchel.errors import DataError
+from satchel.evaluation.classification import Classification, classification
+from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
+from satchel.predictor import Floats, Labeller
+from satchel.runs import folder as runs
+from satchel.text.corpora import open_corpus
+from satchel.text.reading import Corpus
+from satchel.text.tables import read_examples, without_header
+from satchel.text.tokenizer import Tokenizer, train_tokenizer
+
+# As many texts at once as are worth it; more would only take memory.
+BATCH = 1024
+CHECK_FOLDS = 2 * MOST_FOLDS
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The likeliest label of a text, and the probability of every label, likeliest first."""
+
+    text: str
+    label: str
+    probabilities: dict[str, float]
+
+    @property
+    def probability(self) -> float:
+        """How sure the label is."""
+        return self.probabilities[self.label]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Labelled examples and what a classifier says of them; `names` are its labels, then those only they have."""
+
+    texts: tuple[str, ...]
+    gold_E: Ints
+    names: tuple[str, ...]
+    logprobs_EC: Floats
+
+    def wrong(self) -> list[tuple[str, str, float, str]]:
+        """Return label, prediction, its probability and the text of every error, the surest first."""
+        predicted_E = self.logprobs_EC.argmax(axis=1)
+        sure_E = np.exp(self.logprobs_EC.max(axis=1))
+        errors = [
+            example for example in np.argsort(-sure_E, kind="stable") if predicted_E[example] != self.gold_E[example]
+        ]
+        return [
+            (self.names[self.gold_E[e]], self.names[predicted_E[e]], float(sure_E[e]), self.texts[e]) for e in errors
+        ]
+
+
+class Classifier(Model):
+    """A trained classifier and everything it can be asked."""
+
+    settings: ClassifierSettings
+
+    def __init__(
+        self,
+        labeller: Labeller,
+        tokenizer: Tokenizer,
+        settings: ClassifierSettings,
+        run: runs.RunConfig,
+        folder: Path,
+    ) -> None:
+        super().__init__(tokenizer, settings, run, folder)
+        self.labeller = labeller
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels it knows."""
+        return self.run.labels
+
+    def classify(self, text: str) -> Prediction:
+        """Return the label of a text."""
+        return next(self.predict([text]))
+
+    def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
+        """Return the label of each text, in order, reading no more than `batch` of them ahead."""
+        waiting = iter(texts)
+        while some := list(islice(waiting, batch)):
+            tokens = scratch_examples(some, self.tokenizer)
+            for text, logprobs_C in zip(some, self.labeller.label(tokens.ids), strict=True):
+                best = np.argsort(-logprobs_C, kind="stable")
+                chances = {self.labels[place]: float(np.exp(logprobs_C[place])) for place in best}
+                yield Prediction(text, self.labels[best[0]], chances)
+
+    def evaluate(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> Classification:
+        """Return how good it is on labelled texts; without any, on the run's own held-out rows.
+
+        `reading` may change how the table is read: {"text_column": "body"}.
+        """
+        return self.report_on(self.judge(data, reading=reading, progress=progress))
+
+    def report_on(self, judged: Judged) -> Classification:
+        """Return how good its answers are."""
+        return classification(judged.logprobs_EC, judged.gold_E, judged.names, self._majority)
+
+    def judge(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> Judged:
+        """Return what it says of every labelled text of a table, or of the run's own held-out rows."""
+        if data is None:
+            tokens, gold_E, names = self._own_examples()
+            texts = tuple(_decoded(tokens, self.tokenizer))
+        else:
+            corpus = self.corpus(data, reading)
+            corpus = corpus if reading and "columns" in reading else without_header(corpus)
+            rows = list(read_examples(corpus))
+            texts = tuple(row.text for row in rows)
+            gold_E, all_names = numbered([row.label for row in rows], self.labels)
+            names = tuple(all_names)
+            tokens = scratch_examples(texts, self.tokenizer, lambda done: progress("tokenizing", None))
+        if not len(gold_E):
+            raise DataError("found no rows, expected at least one", where=str(data))
+        progress("classifying", None)
+        return Judged(texts, gold_E, names, self.labeller.label(tokens.ids))
+
+    def _own_examples(self) -> tuple[TokenFile, Ints, tuple[str, ...]]:
+        tokens = self.own_valid()
+        names = (*self.labels, *self.run.facts["labels_only_held_out"])
+        gold_E = read_classes(self.folder / runs.VALID_CLASSES, tokens.counts.documents, len(names))
+        return tokens, gold_E, names
+
+    @property
+    def _majority(self) -> int:
+        counts = self.run.facts["rows_by_label"]
+        return max(range(len(counts)), key=counts.__getitem__)
+
+
+def _decoded(tokens: TokenFile, tokenizer: Tokenizer) -> Iterator[str]:
+    ids = np.asarray(tokens.ids[1:])
+    for part in np.split(ids, np.flatnonzero(ids == tokenizer.boundary) + 1)[:-1]:
+        yield tokenizer.decode(part)
+
+
+# --- fitting ---------------------------------------------------------------------------------------
+
+
+def fit_classifier(
+    folder: durable.NewFolder, corpus: Corpus, planned: Plan, target: Path, began: float, progress: Progress
+) -> Classifier:
+    """Count a classifier from a table and write its run into a new folder."""
+    settings = planned.settings
+    assert isinstance(settings, ClassifierSettings)
+    rows = _write_rows(folder, corpus, planned, progress)
+    size, names = rows.tokenizer.size + 1, rows.names
+    tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
+    counted = estimate_classes(
+        tokens.ids,
+        rows.classes_E,
+        size,
+        len(names),
+        settings.model,
+        lambda done: progress("counting the classes", done),
+    )
+    progress("cross-checking", None)
+    parts = folds(rows.classes_E, CHECK_FOLDS, settings.training.seed)
+    fitted, check = tempered(counted, tokens.ids, rows.classes_E, parts, settings.model)
+    progress("writing", None)
+    facts = {
+        "counts": asdict(tokens.counts),
+        "repaired": dict(corpus.repaired),
+        "rows_by_label": np.bincount(rows.classes_E, minlength=len(names)).tolist(),
+        "labels_only_held_out": list(rows.others),
+        "ngrams": fitted.background.sizes,
+        "temper": asdict(fitted.temper),
+        "cross_check": asdict(check) if check else None,
+    }
+    described = runs.describe(settings, rows.tokenizer, corpus.name, rows.sha256, facts, names)
+    runs.write_model(folder, described, rows.tokenizer, fitted.arrays())
+    trained = Classifier(fitted, rows.tokenizer, settings, described, target)
+    valid = None
+    if rows.valid_E is not None:
+        held = open_tokens(folder.path / runs.VALID_TOKENS)
+        valid = classification(fitted.label(held.ids), rows.valid_E, (*names, *rows.others), trained._majority)
+    seconds = time.perf_counter() - began
+    runs.write_metrics(
+        folder,
+        step=0,
+        seconds=round(seconds, 3),
+        train_loss=_loss(check),
+        valid_accuracy=valid.accuracy if valid else None,
+    )
+    trained.report = TrainReport(
+        run=str(target),
+        parameters=fitted.parameters,
+        seconds=seconds,
+        tokens_per_second=tokens.counts.tokens / seconds,
+        train_loss=_loss(check),
+        valid=valid,
+        reasons=planned.reasons,
+        counts=tokens.counts,
+    )
+    return trained
+
+
+def _loss(check: CrossCheck | None) -> float | None:
+    return check.nats_per_example if check else None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What was read and written: the numbers of the labels of the training rows and of the held-out ones."""
+
+    tokenizer: Tokenizer
+    sha256: str
+    names: tuple[str, ...]
+    others: tuple[str, ...]  # labels that only held-out rows have
+    classes_E: Ints
+    valid_E: Ints | None
+
+
+def _write_rows(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress) -> _Rows:
+    """Write the tokens and classes of the training rows, and of the held-out rows if there are any."""
+    settings = planned.settings
+    progress("reading", None)
+    rows = list(read_examples(corpus))
+    names = tuple(sorted({row.label for row in rows}))
+    if len(names) < 2:
+        raise DataError(
+            f"found {len(rows):,} rows with {len(names)} labels, expected two labels or more",
+            "a classifier needs examples of each label; check the columns with `satchel data`",
+            where=corpus.name,
+        )
+    all_E, _ = numbered([row.label for row in rows], names)
+    valid = settings.data.valid
+    others: tuple[str, ...] = ()
+    is_valid_E = held_out(all_E, valid if isinstance(valid, float) else 0.0, settings.training.seed)
+    train_texts = [row.text for row, is_valid in zip(rows, is_valid_E, strict=True) if not is_valid]
+    characters = sum(map(len, train_texts))
+    tokenizer = planned.tokenizer
+    if tokenizer is None:
+        progress("learning the tokenizer", None)
+        if not characters:
+            raise DataError("found only empty texts", "check the text column with `satchel data`", where=corpus.name)
+        learned_from = (piece.text for piece in pieces(train_texts))
+        tokenizer = train_tokenizer(settings.tokenizer, learned_from, characters)
+    sha256 = corpus.identity()
+
+    def write(tokens: str, numbers: str, some: Iterable[str], classes_E: Ints, identity: str) -> None:
+        with folder.create(tokens) as handle:
+            write_examples(
+                handle,
+                tokenizer,
+                some,
+                identity,
+                lambda done: progress("tokenizing", min(1.0, done / max(1, characters))),
+            )
+        with folder.create(numbers) as handle:
+            write_classes(handle, classes_E)
+
+    write(runs.TRAIN_TOKENS, runs.TRAIN_CLASSES, train_texts, all_E[~is_valid_E], sha256)
+    valid_E: Ints | None = None
+    if isinstance(valid, str):
+        other = open_corpus(valid, settings.data, settings.training.seed)
+        valid_rows = list(read_examples(other))
+        if not valid_rows:
+            raise DataError("found no rows, expected at least one", where=valid)
+        valid_E, all_names = numbered([row.label for row in valid_rows], names)
+        others = tuple(all_names[len(names) :])
+        texts = [row.text for row in valid_rows]
+        write(runs.VALID_TOKENS, runs.VALID_CLASSES, texts, valid_E, other.identity())
+    elif is_valid_E.any():
+        valid_E = all_E[is_valid_E]
+        texts = [row.text for row, is_valid in zip(rows, is_valid_E, strict=True) if is_valid]
+        write(runs.VALID_TOKENS, runs.VALID_CLASSES, texts, valid_E, sha256)
+    elif valid:
+        raise DataError(
+            f"the fraction {valid} of each label's rows is none", "give a larger fraction, or a file with --valid"
+        )
+    return _Rows(tokenizer, sha256, names, others, all_E[~is_valid_E], valid_E)

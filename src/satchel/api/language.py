@@ -1,0 +1,286 @@
+"""Language models: what they answer, and how they are fitted."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from satchel import config, durable
+from satchel.api.models import Model, TrainReport
+from satchel.api.planning import Plan
+from satchel.api.settings import LanguageSettings, MixRunSettings, Progress, SharedSettings, silent
+from satchel.data.tokens import Split, TokenFile, TokenWriter, open_tokens, scratch_tokens, write_tokens
+from satchel.errors import DataError, RunError, SettingsError
+from satchel.evaluation.likelihood import Likelihood, likelihood
+from satchel.generation.decoding import Sample, continue_text
+from satchel.generation.sampling import Sampling
+from satchel.ngram import arpa
+from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
+from satchel.ngram.tables import Table
+from satchel.predictor import Floats, Predictor
+from satchel.runs import folder as runs
+from satchel.text.corpora import open_corpus
+from satchel.text.reading import Corpus, Piece, bytes_source
+from satchel.text.tokenizer import Tokenizer, train_tokenizer
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """Every token of a text with its log-probability, and what the model says of each answer (`notes`)."""
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    logprobs: Floats
+    notes: Mapping[str, Any]
+
+    @property
+    def total_logprob(self) -> float:
+        return float(self.logprobs.sum())
+
+    @property
+    def perplexity(self) -> float:
+        mean = -self.total_logprob / max(1, len(self.ids))
+        return math.exp(mean) if mean < 700 else math.inf
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The continuations of a prompt."""
+
+    prompt: str
+    samples: tuple[Sample, ...]
+    tokens_per_second: float
+
+    @property
+    def text(self) -> str:
+        """The first continuation."""
+        return self.samples[0].text
+
+
+@dataclass(frozen=True)
+class NextTokens:
+    """The likeliest next tokens."""
+
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+class LanguageModel(Model):
+    """A trained language model and everything it can be asked."""
+
+    settings: LanguageSettings | MixRunSettings
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        tokenizer: Tokenizer,
+        settings: LanguageSettings | MixRunSettings,
+        run: runs.RunConfig,
+        folder: Path,
+    ) -> None:
+        super().__init__(tokenizer, settings, run, folder)
+        self.predictor = predictor
+
+    def evaluate(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> Likelihood:
+        """Return what a text costs: a file, a folder or a built-in; without one, the run's own held-out part.
+
+        `reading` may change how it is read: {"encoding": "latin-1"}.
+        """
+        tokens = self.own_valid() if data is None else self._tokenize(self.corpus(data, reading), progress)
+        if not tokens.counts.tokens:
+            raise DataError("found no text, expected at least one token", where=str(data))
+        progress("scoring", None)
+        return likelihood(self.predictor, tokens.ids, tokens.counts)
+
+    def score(self, text: str) -> TextScore:
+        """Return the log-probability of every token of a text, by the run's own rule for documents."""
+        tokens = self._tokenize(Corpus("text", (bytes_source("text", text.encode()),)), silent)
+        if not tokens.counts.tokens:
+            raise DataError("found no text, expected at least one token")
+        scores = self.predictor.score(tokens.ids)
+        ids = tuple(int(id_) for id_ in tokens.ids[1:])
+        return TextScore(tuple(map(self.tokenizer.text_of, ids)), ids, scores.logprobs, scores.notes)
+
+    def next(self, prompt: str = "", top: int = 10) -> NextTokens:
+        """Return the `top` likeliest tokens after a prompt, and their probabilities."""
+        if top < 1:
+            raise SettingsError(f"top: found {top}, expected 1 or more")
+        ids_T = np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(prompt).ids])
+        logprobs_BV, _ = self.predictor.step(ids_T[None], self.predictor.start(1))
+        best = [int(id_) for id_ in np.argsort(-logprobs_BV[0], kind="stable")[:top]]
+        chances = tuple(float(chance) for chance in np.exp(logprobs_BV[0, best]))
+        return NextTokens(tuple(map(self.tokenizer.text_of, best)), tuple(best), chances)
+
+    def generate(self, prompt: str = "", *, progress: Progress = silent, **options: Any) -> Generation:
+        """Return continuations of a prompt. Options are those of Sampling: tokens, temperature, top_k, seed, ..."""
+        sampling = config.build(Sampling, options)
+        began = time.perf_counter()
+        samples = continue_text(
+            self.predictor, self.tokenizer, prompt, sampling, lambda done: progress("generating", done)
+        )
+        written = sum(len(sample.ids) for sample in samples)
+        return Generation(prompt, tuple(samples), written / max(time.perf_counter() - began, 1e-9))
+
+    def export_arpa(self, path: str | Path, *, progress: Progress = silent) -> Path:
+        """Write the model as an ARPA file and return where it is."""
+        if not isinstance(self.predictor, Table):
+            raise RunError("is not an n-gram model", "only those can be ARPA files", where=str(self.folder))
+        path = Path(path) / "model.arpa" if Path(path).is_dir() else Path(path)
+        with durable.new_file(path) as handle:
+            arpa.write_arpa(
+                handle,
+                self.predictor,
+                self.tokenizer.spellings,
+                self.tokenizer.unknown,
+                lambda done: progress("writing", done),
+            )
+        return path
+
+    def _tokenize(self, corpus: Corpus, progress: Progress) -> TokenFile:
+        return scratch_tokens(
+            corpus,
+            self.tokenizer,
+            self.settings.data.documents,
+            lambda characters: progress("tokenizing", min(1.0, characters / max(1, corpus.size))),
+        )
+
+
+# --- fitting ---------------------------------------------------------------------------------------
+
+
+def fit_language_model(
+    folder: durable.NewFolder, corpus: Corpus, planned: Plan, target: Path, began: float, progress: Progress
+) -> LanguageModel:
+    """Count a language model from a corpus and write its run into a new folder."""
+    settings = planned.settings
+    assert isinstance(settings, LanguageSettings)
+    sha256 = corpus.identity()
+    tokenizer = _write_token_files(folder, corpus, sha256, planned, progress)
+    tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
+    fitted = estimate(
+        tokens.ids,
+        tokenizer.size + 1,
+        settings.model,
+        ends=settings.data.documents != "stream",
+        progress=lambda n: progress(f"counting {n}-grams", (n - 1) / settings.model.order),
+    )
+    progress("writing", None)
+    described = runs.describe(settings, tokenizer, corpus.name, sha256, _facts(fitted, tokens, corpus))
+    runs.write_model(folder, described, tokenizer, fitted.table.arrays())
+    valid = None
+    if (folder.path / runs.VALID_TOKENS).exists():
+        held_out = open_tokens(folder.path / runs.VALID_TOKENS)
+        valid = likelihood(fitted.table, held_out.ids, held_out.counts)
+    seconds = time.perf_counter() - began
+    runs.write_metrics(
+        folder,
+        step=0,
+        seconds=round(seconds, 3),
+        train_loss=fitted.train_loss,
+        valid_loss=valid.nats_per_token if valid else None,
+    )
+    trained = LanguageModel(fitted.table, tokenizer, settings, described, target)
+    trained.report = TrainReport(
+        run=str(target),
+        parameters=fitted.table.parameters,
+        seconds=seconds,
+        tokens_per_second=tokens.counts.tokens / seconds,
+        train_loss=fitted.train_loss,
+        valid=valid,
+        reasons=planned.reasons,
+        counts=tokens.counts,
+    )
+    return trained
+
+
+def _write_token_files(
+    folder: durable.NewFolder, corpus: Corpus, sha256: str, planned: Plan, progress: Progress
+) -> Tokenizer:
+    """Write the train tokens, and the validation tokens if there are any; return the tokenizer."""
+    settings = planned.settings
+    rule, held_out = settings.data.documents, settings.data.valid
+    split = Split(held_out if isinstance(held_out, float) else 0.0, settings.training.seed)
+    # The tokenizer and a split of a stream need to know how much text there is.
+    characters = 0
+    for piece in corpus.pieces(rule):
+        characters += len(piece.text)
+        progress("reading", None)
+    if not characters:
+        raise DataError("found no text, expected at least one token", "give a file with text in it", where=corpus.name)
+
+    def part(is_valid: bool) -> Iterator[Piece]:
+        for is_held_out, piece in split.parts(corpus, rule, characters):
+            if is_held_out == is_valid:
+                yield piece
+
+    def report(done: int) -> None:
+        progress("tokenizing", min(1.0, done / characters))
+
+    tokenizer = planned.tokenizer
+    if tokenizer is None:
+        progress("learning the tokenizer", None)
+        texts = (piece.text for piece in part(is_valid=False))
+        tokenizer = train_tokenizer(settings.tokenizer, texts, characters)
+    _write_part(folder, runs.TRAIN_TOKENS, tokenizer, part(is_valid=False), settings, sha256, report)
+    if isinstance(held_out, str):
+        other = open_corpus(held_out, settings.data, settings.training.seed)
+        _write_part(folder, runs.VALID_TOKENS, tokenizer, other.pieces(rule), settings, other.identity(), report)
+    elif held_out > 0:
+        _write_part(folder, runs.VALID_TOKENS, tokenizer, part(is_valid=True), settings, sha256, report)
+    return tokenizer
+
+
+def _write_part(
+    folder: durable.NewFolder,
+    name: str,
+    tokenizer: Tokenizer,
+    pieces: Iterator[Piece],
+    settings: SharedSettings,
+    sha256: str,
+    report: Callable[[int], None],
+) -> None:
+    with folder.create(name) as handle:
+        writer = TokenWriter(handle, tokenizer, settings.data.documents)
+        counts = write_tokens(writer, pieces, report)
+        writer.finish(sha256)
+    if not counts.tokens:
+        is_valid = name == runs.VALID_TOKENS
+        raise DataError(
+            f"the {'validation' if is_valid else 'training'} part has no token in it",
+            "give more text, another fraction, or a file with --valid",
+        )
+
+
+def _facts(fitted: Estimate, tokens: TokenFile, corpus: Corpus) -> dict[str, Any]:
+    """Return what was found out while training, for people who open the run."""
+    return {
+        "counts": asdict(tokens.counts),
+        "repaired": dict(corpus.repaired),
+        "ngrams": fitted.table.sizes,
+        "discounts": [[*discount.amounts] for discount in fitted.discounts],
+        "fallback_orders": [n for n, discount in enumerate(fitted.discounts, start=1) if discount.is_fallback],
+    }
+
+
+def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progress = silent) -> list[Likelihood]:
+    """Return what the run's held-out text costs under models of other orders, fitted to its training text."""
+    tokens, held_out = (
+        open_tokens(model.folder / runs.TRAIN_TOKENS),
+        open_tokens(model.folder / runs.VALID_TOKENS),
+    )
+    costs = []
+    for number, order in enumerate(orders):
+        progress(f"fitting order {order}", number / len(orders))
+        assert isinstance(model.settings.model, NgramSettings)
+        settings = model.settings.model.model_copy(update={"order": order})
+        ends = model.settings.data.documents != "stream"
+        table = estimate(tokens.ids, model.predictor.vocabulary, settings, ends=ends).table
+        costs.append(likelihood(table, held_out.ids, held_out.counts))
+    return costs

@@ -1,0 +1,244 @@
+"""`satchel classify`, and what `satchel evaluate` says of classifiers."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from satchel.cli.answers import AsJson, Run
+from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
+from satchel.cli.reading import Columns, Delimiter, Encoding, TextColumn, reading
+
+if TYPE_CHECKING:
+    from satchel.api import Classifier, Prediction
+    from satchel.api.classification import Judged
+    from satchel.evaluation.classification import Classification
+
+# On a terminal; files and JSON have all.
+MOST_LABELS = 10
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs of this file."""
+    app.command()(classify)
+
+
+def classify(
+    run: Run,
+    text: Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")] = None,
+    source: Annotated[
+        str | None, Option("--input", help="A .csv, .tsv, .jsonl or .txt file: every row is answered.")
+    ] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="Where the answered rows go.")] = None,
+    jsonl: Annotated[bool, Option("--jsonl", help="Answer each line of JSON on standard input as it comes.")] = False,
+    encoding: Encoding = None,
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    text_column: TextColumn = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the label of a text, or of every row of a file."""
+    from satchel import api
+    from satchel.errors import SettingsError
+
+    if (text is not None) + (source is not None) + jsonl > 1:
+        raise SettingsError("found more than one of TEXT, --input and --jsonl", "give one of them")
+    if out is not None and source is None:
+        raise SettingsError("-o is for the rows of a file", "name it with --input")
+    changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
+    if jsonl:
+        _answer_stream(api.load_classifier(run), changes)
+    elif source is not None:
+        _answer_file(api.load_classifier(run), source, out, changes, as_json)
+    else:
+        content = text_argument(text)
+        _show(api.load_classifier(run).classify(content), as_json)
+
+
+def _show(prediction: "Prediction", as_json: bool) -> None:
+    from satchel.text.display import visible
+
+    if as_json:
+        emit_json({"predictions": [asdict(prediction)]})
+        return
+    print(visible(prediction.label))
+    print()
+    shown = list(prediction.probabilities.items())[:MOST_LABELS]
+    print_table(["label", "probability"], [[visible(label), f"{chance:.4f}"] for label, chance in shown], right=(1,))
+    if len(prediction.probabilities) > len(shown):
+        say(f"and {len(prediction.probabilities) - len(shown):,} more (--json shows all)")
+
+
+def _answer_stream(model: "Classifier", changes: dict[str, Any]) -> None:
+    """Answer each line as it comes: whoever writes the lines may wait for the answers."""
+    from satchel.text import answers, tables
+
+    column = changes.get("text_column", model.settings.data.text_column)
+    where = "standard input"
+    for row in tables.read_objects(_input_lines(where), where):
+        (prediction,) = model.predict([tables.value(row, column, where)])
+        sys.stdout.buffer.write(answers.json_line(answers.answered(row.cells, _answer(prediction, every=True))))
+        sys.stdout.buffer.flush()
+
+
+def _input_lines(where: str) -> Iterator[str]:
+    from satchel.errors import DataError
+
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"found byte {line[error.start]:#04x}, expected utf-8", where=f"{where}, line {number}"
+            ) from None
+
+
+def _answer(prediction: "Prediction", *, every: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"label": prediction.label, "probability": round(prediction.probability, 6)}
+    return answer | ({"probabilities": prediction.probabilities} if every else {})
+
+
+def _answer_file(model: "Classifier", name: str, out: Path | None, changes: dict[str, Any], as_json: bool) -> None:
+    from itertools import tee
+
+    from satchel.text import answers, tables
+    from satchel.text.display import visible
+
+    corpus = model.corpus(name, changes)
+    if "columns" not in changes:
+        corpus = tables.without_header(corpus)
+    every = out is not None and answers.output_format(out) == "jsonl"
+    asked, again = tee(answers.read_questions(corpus))
+    predictions = model.predict(question.text for question in again)
+    if out is None and as_json:
+        emit_json({"predictions": [asdict(prediction) for prediction in predictions]})
+    if out is None:
+        for prediction in predictions:
+            print(visible(prediction.label))
+        return
+    answers.refuse_same(out, name)
+    with Progress() as progress:
+
+        def rows() -> Iterator[answers.Cells]:
+            for number, (question, prediction) in enumerate(zip(asked, predictions, strict=True), start=1):
+                progress(f"classifying: {number:,} rows", None)
+                yield answers.answered(question.cells, _answer(prediction, every=every))
+
+        columns = ["label"] if answers.output_format(out) == "txt" else []
+        count = answers.write_rows(out, rows(), columns, delimiter=corpus.settings.delimiter)
+    say(f"wrote {out}: {count:,} rows")
+    if as_json:
+        emit_json({"input": name, "output": str(out), "rows": count})
+
+
+# --- evaluate --------------------------------------------------------------------------------------
+
+
+def evaluation_json(model: "Classifier", found: "Classification") -> dict[str, Any]:
+    """Return the keys of `evaluate --json` for classifiers."""
+    return {
+        "task": "classify",
+        "model": model.settings.model.kind,
+        "examples": found.examples,
+        "accuracy": found.accuracy,
+        "accuracy_interval": [found.low, found.high],
+        "macro_f1": found.macro_f1,
+        "majority_accuracy": found.majority,
+        "unseen_labels": found.unseen,
+        "per_label": [asdict(report) for report in found.per_label],
+        "calibration": {"expected_error": found.expected_error, "bins": [asdict(each) for each in found.bins]},
+        "coverage": [asdict(each) for each in found.coverage],
+        "confusion": [asdict(each) for each in found.confusion],
+    }
+
+
+def show_evaluation(model: "Classifier", judged: "Judged", errors: Path | None, as_json: bool) -> None:
+    """Print how good a classifier is, and write what it got wrong."""
+    found = model.report_on(judged)
+    if errors is not None:
+        _write_errors(errors, judged)
+        say(f"wrote {errors}: {len(judged.wrong()):,} errors")
+    if as_json:
+        emit_json(evaluation_json(model, found))
+        return
+    _print_summary(found)
+    _print_labels(found)
+    _print_confusions(found)
+    print()
+    print_table(
+        ["sure at least", "share of the rows", "right"],
+        [
+            [f"{each.threshold:.2f}", f"{each.share:.1%}", "-" if each.accuracy is None else f"{each.accuracy:.1%}"]
+            for each in found.coverage
+        ],
+        right=(0, 1, 2),
+    )
+
+
+def accuracy_line(found: "Classification") -> str:
+    """Return the accuracy in one line."""
+    return f"{found.accuracy:.2%} ({found.low:.2%} to {found.high:.2%}); the commonest label {found.majority:.2%}"
+
+
+def _print_summary(found: "Classification") -> None:
+    pairs = [
+        ("examples", f"{found.examples:,}"),
+        ("accuracy", accuracy_line(found)),
+        ("macro F1", f"{found.macro_f1:.4f}"),
+        ("calibration", f"{found.expected_error:.4f} between how sure it is and how often it is right"),
+    ]
+    if found.unseen:
+        pairs.append(("unseen labels", f"{found.unseen:,} examples have a label that was not in the training rows"))
+    print_pairs(pairs)
+
+
+def _print_labels(found: "Classification") -> None:
+    from satchel.text.display import visible
+
+    print()
+    common = sorted(found.per_label, key=lambda report: -report.support)
+    print_table(
+        ["label", "precision", "recall", "F1", "support"],
+        [
+            [visible(each.label), f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}", f"{each.support:,}"]
+            for each in common[: 2 * MOST_LABELS]
+        ],
+        right=(1, 2, 3, 4),
+    )
+    if len(common) > 2 * MOST_LABELS:
+        say(f"and {len(common) - 2 * MOST_LABELS:,} more labels (--json shows all)")
+
+
+def _print_confusions(found: "Classification") -> None:
+    from satchel.text.display import visible
+
+    mistakes = sorted((each for each in found.confusion if each.label != each.predicted), key=lambda each: -each.count)
+    if mistakes:
+        print()
+        print_table(
+            ["label", "taken for", "times"],
+            [[visible(each.label), visible(each.predicted), f"{each.count:,}"] for each in mistakes[:MOST_LABELS]],
+            right=(2,),
+        )
+
+
+def _write_errors(path: Path, judged: "Judged") -> None:
+    from satchel.text import answers
+    from satchel.text.display import visible
+
+    # A .tsv has no quoting: tabs and ends of lines are spelled out.
+    shown = visible if answers.output_format(path) in ("tsv", "txt") else str
+    rows = (
+        {
+            "label": shown(label),
+            "predicted": shown(predicted),
+            "probability": round(probability, 6),
+            "text": shown(text),
+        }
+        for label, predicted, probability, text in judged.wrong()
+    )
+    answers.write_rows(path, rows, ["label", "predicted", "probability", "text"])
