@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,7 +61,21 @@ def test_no_ngram_command_imports_torch(tmp_path: Path, verse: Path) -> None:
 
 def test_every_verb_explains_itself(tmp_path: Path) -> None:
     listed = satchel("--help").stdout
-    for verb in ("demo", "train", "evaluate", "score", "generate", "data", "tokenize", "info", "export", "import"):
+    for verb in (
+        "demo",
+        "train",
+        "evaluate",
+        "classify",
+        "compare",
+        "mix",
+        "score",
+        "generate",
+        "data",
+        "tokenize",
+        "info",
+        "export",
+        "import",
+    ):
         assert verb in listed
         done = satchel(verb, "--help", env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"})
         assert done.returncode == 0
@@ -155,7 +170,12 @@ def test_demo_makes_a_run_and_pictures(tmp_path: Path) -> None:
     assert picture.startswith("<svg")
     assert "bits per byte" in picture
     assert (tmp_path / "out/pictures/bits-per-byte-by-order.png").read_bytes()[:4] == b"\x89PNG"
-    assert done.stderr.count("$ satchel ") == 3
+    assert done.stderr.count("$ satchel ") == 7
+    assert (tmp_path / "out/mix/model.safetensors").exists()
+    assert (tmp_path / "out/pictures/comparison.svg").exists()
+    assert "95 % interval" in done.stdout
+    shown = dict(re.findall(r"^(ngram|witten-bell|mix) .* ([\d.]+)$", done.stdout, re.MULTILINE))
+    assert float(shown["mix"]) < min(float(shown["ngram"]), float(shown["witten-bell"]))
     assert "bits/byte" in done.stdout
 
 

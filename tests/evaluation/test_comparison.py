@@ -170,3 +170,50 @@ def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, t
     wanted = [-logprobs[start : start + 1000].sum() for start in range(0, len(logprobs), 1000)]
     assert costs.nats == pytest.approx(wanted, rel=1e-12)
     assert costs.sizes.tolist() == [1000.0] * (len(wanted) - 1) + [len(logprobs) % 1000]
+
+
+@pytest.mark.parametrize(("rule", "tokenizer"), [("stream", "char"), ("line", "bpe:300"), ("line", "word")])
+def test_without_data_the_runs_are_compared_on_what_they_held_out(
+    rule: str, tokenizer: str, verse: Path, tmp_path: Path
+) -> None:
+    settings = {"data.documents": rule, "model.order": 2}
+    satchel.train(verse, tokenizer=tokenizer, valid=0.2, settings=settings, out=tmp_path / "two")
+    settings["model.order"] = 4
+    satchel.train(verse, tokenizer=tmp_path / "two", valid=0.2, settings=settings, out=tmp_path / "four")
+    found = api.compare([tmp_path / "two", tmp_path / "four"])
+    for row, name in zip(found.rows, ("two", "four"), strict=True):
+        valid = satchel.load(tmp_path / name).evaluate()
+        expected = valid.nats_per_token if found.metric == "nats_per_token" else valid.bits_per_byte
+        assert row.value == pytest.approx(expected, rel=1e-12)
+    satchel.train(verse, tokenizer=tmp_path / "two", valid=0.3, settings=settings, out=tmp_path / "other")
+    with pytest.raises(RunError, match="did not hold out the same text"):
+        api.compare([tmp_path / "two", tmp_path / "other"])
+
+
+@pytest.mark.parametrize("rule", ["stream", "line"])
+def test_a_mix_without_data_learns_on_one_half_and_is_measured_on_the_other(
+    rule: str, verse: Path, tmp_path: Path
+) -> None:
+    lines = verse.read_text().split("\n")
+    halves = {"first": "\n".join(lines[:30]), "second": "\n".join(lines[30:60])}
+    for name, text in halves.items():
+        (tmp_path / f"{name}.txt").write_text(f"{text}\n" if rule == "line" else text)
+    (tmp_path / "both.txt").write_text("\n".join(halves.values()) if rule == "line" else "".join(halves.values()))
+    for order in (1, 3):
+        api.train(
+            verse,
+            tokenizer="char",
+            valid=str(tmp_path / "both.txt"),
+            settings={"data.documents": rule, "model.order": order},
+            out=tmp_path / str(order),
+        )
+    runs = [tmp_path / "1", tmp_path / "3"]
+    _, report = api.mix(runs, tmp_path / "mix")
+    _, expected = api.mix(runs, tmp_path / "expected", tmp_path / "first.txt")
+    # The middle is that of the tokens, or of the documents: as good as that of the lines.
+    assert report.weights == pytest.approx(expected.weights, abs=0.02)
+    assert (report.is_new, expected.is_new) == (True, False)
+    second = satchel.load(runs[1]).evaluate(tmp_path / "second.txt")
+    assert report.alone[1].nats_per_token == pytest.approx(second.nats_per_token, abs=0.05)
+    assert report.alone[1].bits_per_byte == pytest.approx(second.bits_per_byte, abs=0.05)
+    assert abs(report.alone[1].tokens - second.tokens) <= 40

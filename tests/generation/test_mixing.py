@@ -63,7 +63,7 @@ def held_out(tmp_path: Path) -> Path:
 
 
 def test_a_mix_answers_everything_a_model_answers(parts: list[Path], held_out: Path, tmp_path: Path) -> None:
-    model, report = api.mix(parts, held_out, tmp_path / "mix")
+    model, report = api.mix(parts, tmp_path / "mix", held_out)
     again = satchel.load(tmp_path / "mix")
     costs = [satchel.load(part).evaluate(held_out).nats_per_token for part in parts]
     assert again.evaluate(held_out).nats_per_token <= min(costs)
@@ -83,8 +83,8 @@ def test_a_mix_answers_everything_a_model_answers(parts: list[Path], held_out: P
 
 
 def test_a_mix_stands_alone_and_can_be_mixed_again(parts: list[Path], held_out: Path, tmp_path: Path) -> None:
-    api.mix(parts[:2], held_out, tmp_path / "first")
-    _, report = api.mix([tmp_path / "first", parts[2]], held_out, tmp_path / "second")
+    api.mix(parts[:2], tmp_path / "first", held_out)
+    _, report = api.mix([tmp_path / "first", parts[2]], tmp_path / "second", held_out)
     before = satchel.load(tmp_path / "second").evaluate(held_out)
     for folder in (*parts, tmp_path / "first"):
         folder.rename(folder.with_name(f"moved-{folder.name}"))
@@ -96,11 +96,11 @@ def test_models_that_do_not_fit_are_refused(parts: list[Path], verse: Path, held
     satchel.train(verse, tokenizer="word", out=tmp_path / "words")
     satchel.train(verse, tokenizer=parts[0], settings={"data.documents": "line"}, out=tmp_path / "lines")
     with pytest.raises(RunError, match="another tokenizer"):
-        api.mix([parts[0], tmp_path / "words"], held_out, tmp_path / "mix")
+        api.mix([parts[0], tmp_path / "words"], tmp_path / "mix", held_out)
     with pytest.raises(RunError, match="documents by line"):
-        api.mix([parts[0], tmp_path / "lines"], held_out, tmp_path / "mix")
+        api.mix([parts[0], tmp_path / "lines"], tmp_path / "mix", held_out)
     with pytest.raises(SettingsError, match="two or more"):
-        api.mix(parts[:1], held_out, tmp_path / "mix")
+        api.mix(parts[:1], tmp_path / "mix", held_out)
     assert not (tmp_path / "mix").exists()
 
 
@@ -115,6 +115,6 @@ def test_a_mix_of_three_orders_beats_the_best_of_them_on_new_text(shared: Path, 
         run = tmp_path / f"order-{order}"
         satchel.train(tmp_path / "train.txt", tokenizer=tokenizer, settings={"model.order": order}, out=run)
         runs.append(run)
-    model, _ = api.mix(runs, tmp_path / "learn.txt", tmp_path / "mix")
+    model, _ = api.mix(runs, tmp_path / "mix", tmp_path / "learn.txt")
     best = min(satchel.load(run).evaluate(tmp_path / "test.txt").nats_per_token for run in runs)
     assert model.evaluate(tmp_path / "test.txt").nats_per_token < best - 0.005

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -10,6 +11,7 @@ from satchel.errors import DataError
 from satchel.text.builtin import PARTS, generate, part_of, read_builtin
 from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import Corpus, DataSettings
+from satchel.text.tables import read_examples
 
 
 def silent(stage: str) -> None:
@@ -119,3 +121,15 @@ def test_about_eight_in_ten_are_for_training() -> None:
     assert 7800 < counts[0] < 8200
     assert 850 < counts[1] < 1150
     assert 850 < counts[2] < 1150
+
+
+def test_python_modules_are_fifty_labels_of_texts_that_are_in_one_module_only() -> None:
+    corpus = open_corpus("@python-modules", DataSettings())
+    assert infer_task(corpus) == "classify"
+    rows = list(read_examples(corpus))
+    counts = Counter(row.label for row in rows)
+    assert len(counts) == 50
+    assert {"asyncio", "email", "unittest"} <= set(counts)
+    assert len({row.text for row in rows}) == len(rows) > 3000
+    assert max(counts.values()) > 10 * min(counts.values())
+    assert open_corpus("@python-modules", DataSettings()).identity() == corpus.identity()

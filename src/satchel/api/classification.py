@@ -23,7 +23,7 @@ from satchel.data.examples import (
     write_classes,
     write_examples,
 )
-from satchel.data.tokens import TokenFile, open_tokens
+from satchel.data.tokens import TokenFile, decoded, open_tokens
 from satchel.errors import DataError
 from satchel.evaluation.classification import Classification, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
@@ -128,7 +128,7 @@ class Classifier(Model):
         """Return what it says of every labelled text of a table, or of the run's own held-out rows."""
         if data is None:
             tokens, gold_E, names = self._own_examples()
-            texts = tuple(_decoded(tokens, self.tokenizer))
+            texts = tuple(decoded(tokens.ids, self.tokenizer))
         else:
             corpus = self.corpus(data, reading)
             corpus = corpus if reading and "columns" in reading else without_header(corpus)
@@ -152,12 +152,6 @@ class Classifier(Model):
     def _majority(self) -> int:
         counts = self.run.facts["rows_by_label"]
         return max(range(len(counts)), key=counts.__getitem__)
-
-
-def _decoded(tokens: TokenFile, tokenizer: Tokenizer) -> Iterator[str]:
-    ids = np.asarray(tokens.ids[1:])
-    for part in np.split(ids, np.flatnonzero(ids == tokenizer.boundary) + 1)[:-1]:
-        yield tokenizer.decode(part)
 
 
 # --- fitting ---------------------------------------------------------------------------------------

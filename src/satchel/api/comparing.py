@@ -1,7 +1,7 @@
 """Several runs at once: comparing them on one text, and mixing them into one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,22 @@ from satchel.api.language import LanguageModel
 from satchel.api.loading import load_language_model, load_model
 from satchel.api.models import Model
 from satchel.api.settings import MixRunSettings, MixSettings, Progress, silent
-from satchel.data.tokens import TokenFile, scratch_tokens
+from satchel.data.tokens import TokenCounts, TokenFile, decoded, scratch_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation import comparison
 from satchel.evaluation.comparison import Comparison
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.generation.mixing import Mix, learn_weights, part_logprobs
+from satchel.predictor import Ids
 from satchel.runs import folder as runs
-from satchel.text.corpora import open_corpus
-from satchel.text.reading import Corpus
+from satchel.text.reading import Corpus, DocumentRule
+from satchel.text.tokenizer import Tokenizer
 
 
-def compare(names: Sequence[str | Path], data: str | Path, *, progress: Progress = silent) -> Comparison:
+def compare(names: Sequence[str | Path], data: str | Path | None = None, *, progress: Progress = silent) -> Comparison:
     """Return the runs' values on one text, or one table, with paired bootstrap intervals.
+
+    Without `data` it is what all of them held out, which has to be the same.
 
     Language models are measured in bits per byte, so that tokenizers may differ; where one of them loses some
     of the text, in nats per token, and all must be the same. Classifiers are measured by their accuracy.
@@ -43,7 +46,7 @@ def compare(names: Sequence[str | Path], data: str | Path, *, progress: Progress
 
 
 def _compare_classifiers(
-    names: Sequence[str | Path], models: Sequence[Classifier], data: str | Path, progress: Progress
+    names: Sequence[str | Path], models: Sequence[Classifier], data: str | Path | None, progress: Progress
 ) -> Comparison:
     rights = []
     # Standard input can be read once.
@@ -57,7 +60,7 @@ def _compare_classifiers(
 
 
 def _compare_language(
-    names: Sequence[str | Path], models: Sequence[LanguageModel], data: str | Path, progress: Progress
+    names: Sequence[str | Path], models: Sequence[LanguageModel], data: str | Path | None, progress: Progress
 ) -> Comparison:
     rules = {model.settings.data.documents for model in models}
     if len(rules) > 1:
@@ -66,10 +69,14 @@ def _compare_language(
             "compare runs trained with the same data.documents",
         )
     (rule,) = rules
-    corpus = open_corpus(data, models[0].settings.data, models[0].settings.training.seed)
-    tokens = [_tokens(model, corpus, progress) for model in models]
-    if all(each.counts.lossless for each in tokens):
-        bytes_U = comparison.unit_bytes(corpus, rule)
+    if data is None:
+        tokens = [_shared_valid(models)] * len(models)
+        bytes_U = comparison.token_bytes(tokens[0], models[0].tokenizer, rule) if tokens[0].counts.lossless else None
+    else:
+        corpus = models[0].corpus(data)
+        tokens = [_tokens(model, corpus, progress) for model in models]
+        bytes_U = comparison.unit_bytes(corpus, rule) if all(each.counts.lossless for each in tokens) else None
+    if bytes_U is not None:
         costs: list[comparison.UnitCosts] = []
         for model, each in zip(models, tokens, strict=True):
             progress(f"scoring with {model.folder.name}", len(costs) / len(models))
@@ -83,6 +90,15 @@ def _compare_language(
         )
     costs = [comparison.token_costs(m.predictor, m.tokenizer, t) for m, t in zip(models, tokens, strict=True)]
     return comparison.compare([str(name) for name in names], costs, "nats_per_token", 1.0, _seed_groups(models))
+
+
+def _shared_valid(models: Sequence[LanguageModel]) -> TokenFile:
+    """Return what all of some runs held out. A mix holds out nothing of its own: its parts have seen to that."""
+    tokens = [model.own_valid() for model in models if not isinstance(model.settings, MixRunSettings)]
+    same = len({model.tokenizer.sha256 for model in models}) == 1 and bool(tokens)
+    if not same or any(not np.array_equal(each.ids, tokens[0].ids) for each in tokens[1:]):
+        raise RunError("the runs did not hold out the same text", "name a text with --data")
+    return tokens[0]
 
 
 def _tokens(model: LanguageModel, corpus: Corpus, progress: Progress) -> TokenFile:
@@ -112,24 +128,31 @@ def _seed(model: Model) -> int:
 
 @dataclass(frozen=True)
 class MixReport:
-    """How a mix came about: each part's name, weight and cost on the text that taught the weights, and the mix's."""
+    """How a mix came about: each part's name and weight, what a text costs it alone, and what it costs the mix.
+
+    `is_new` says whether that text is another one than the one that taught the weights.
+    """
 
     parts: tuple[str, ...]
     weights: tuple[float, ...]
     alone: tuple[Likelihood, ...]
     mixed: Likelihood
     rounds: int
+    is_new: bool
 
 
 def mix(
     names: Sequence[str | Path],
-    data: str | Path,
     out: str | Path,
+    data: str | Path | None = None,
     *,
     force: bool = False,
     progress: Progress = silent,
 ) -> tuple[LanguageModel, MixReport]:
-    """Learn the weights under which some runs together predict a text best, and keep the mix as a run of its own."""
+    """Learn the weights under which some runs together predict a text best, and keep the mix as a run of its own.
+
+    Without `data` they are learned on the first half of what all of the runs held out, and measured on the other.
+    """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to mix")
     models = [load_language_model(name) for name in names]
@@ -147,8 +170,13 @@ def mix(
                 "train it with the same data.documents",
                 where=str(model.folder),
             )
-    corpus = open_corpus(data, first.settings.data, first.settings.training.seed)
-    tokens = _tokens(first, corpus, progress)
+    if data is None:
+        tokens, measured = _halves(_shared_valid(models), first.tokenizer, first.settings.data.documents)
+        name, sha256 = first.run.data.name, first.run.data.sha256
+    else:
+        corpus = first.corpus(data)
+        tokens = measured = _tokens(first, corpus, progress)
+        name, sha256 = corpus.name, corpus.identity()
     progress("learning the weights", None)
     predictors = tuple(model.predictor for model in models)
     weights, costs = learn_weights(part_logprobs(predictors, tokens.ids))
@@ -159,15 +187,48 @@ def mix(
     )
     target = Path(out)
     facts = {"weights": weights.tolist(), "rounds": len(costs), "parts": [str(model.folder) for model in models]}
-    described = runs.describe(settings, first.tokenizer, corpus.name, corpus.identity(), facts)
+    described = runs.describe(settings, first.tokenizer, name, sha256, facts)
     with durable.new_folder(target, runs.is_run if force else None) as folder:
         progress("writing", None)
         for number, model in enumerate(models):
             runs.copy_run(folder, model.folder, f"{runs.PARTS}/{number}")
         runs.write_model(folder, described, first.tokenizer, {"weights": weights})
-    alone = tuple(likelihood(predictor, tokens.ids, tokens.counts) for predictor in predictors)
-    report = MixReport(labels, tuple(weights.tolist()), alone, likelihood(mixed, tokens.ids, tokens.counts), len(costs))
+    report = MixReport(
+        labels,
+        tuple(weights.tolist()),
+        alone=tuple(likelihood(predictor, measured.ids, measured.counts) for predictor in predictors),
+        mixed=likelihood(mixed, measured.ids, measured.counts),
+        rounds=len(costs),
+        is_new=measured is not tokens,
+    )
     return LanguageModel(mixed, first.tokenizer, settings, described, target), report
+
+
+def _halves(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> tuple[TokenFile, TokenFile]:
+    """Return the two halves of a text: whole documents, or parts of a stream."""
+    ids = np.asarray(tokens.ids)
+    ends = np.flatnonzero(ids[1:] == tokenizer.boundary) + 2
+    middle = int(ends[(len(ends) - 1) // 2]) if len(ends) else (len(ids) + 1) // 2
+    parts = ids[:middle], np.concatenate([ids[:1], ids[middle:]])
+    if min(map(len, parts)) < 2:
+        raise DataError("the held-out text is too short to be halved", "name a text with --data")
+    return _part(parts[0], tokens, tokenizer, rule), _part(parts[1], tokens, tokenizer, rule)
+
+
+def _part(ids: Ids, tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> TokenFile:
+    """Return part of a token file."""
+    ends = int((ids[1:] == tokenizer.boundary).sum())
+    line_ends = ends if rule == "line" else 0
+    texts = list(decoded(ids, tokenizer))
+    counts = TokenCounts(
+        documents=ends,
+        tokens=len(ids) - 1,
+        unknown=int((ids[1:] == tokenizer.unknown).sum()) if tokenizer.unknown is not None else 0,
+        characters=sum(map(len, texts)) + line_ends,
+        bytes=sum(len(text.encode()) for text in texts) + line_ends,
+        lossless=tokens.counts.lossless,
+    )
+    return replace(tokens, ids=ids, counts=counts)
 
 
 def _labels(folders: Sequence[Path]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from satchel.cli.answers import AsJson, evaluation_json
 from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:
+    from satchel.api import MixReport
     from satchel.evaluation.comparison import Comparison
 
 Runs = Annotated[list[str], Argument(metavar="RUN RUN...", help="Two run folders or more.")]
@@ -23,7 +24,9 @@ def add_to(app: typer.Typer) -> None:
 
 def compare(
     runs: Runs,
-    data: Annotated[str, Option(help="What to compare them on: a file, a folder or a built-in.")],
+    data: Annotated[
+        str | None, Option(help="What to compare them on: a file, a folder or a built-in; else what they held out.")
+    ] = None,
     out: Annotated[Path | None, Option("-o", "--out", help="Write the table: .csv, .md, .tex or .svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -39,6 +42,11 @@ def compare(
     if as_json:
         emit_json(comparison_json(found))
         return
+    show_comparison(found)
+
+
+def show_comparison(found: "Comparison") -> None:
+    """Print the value of each run and the difference of each pair, with intervals."""
     name = found.metric.replace("_", " ")
     print_table(
         ["run", name, "95 % interval"],
@@ -78,8 +86,10 @@ def comparison_json(found: "Comparison") -> dict[str, object]:
 
 def mix(
     runs: Runs,
-    data: Annotated[str, Option(help="Held-out text to learn the weights on.")],
     out: Annotated[Path, Option("-o", "--out", help="The run folder to write.")],
+    data: Annotated[
+        str | None, Option(help="Held-out text to learn the weights on; else half of what the runs held out.")
+    ] = None,
     force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +97,7 @@ def mix(
     from satchel import api
 
     with Progress() as progress:
-        model, report = api.mix(runs, data, out, force=force, progress=progress)
+        model, report = api.mix(runs, out, data, force=force, progress=progress)
     if as_json:
         parts = [
             {"run": str(run), "name": name, "weight": weight, "nats_per_token": alone.nats_per_token}
@@ -95,16 +105,24 @@ def mix(
         ]
         emit_json({"run": str(out), "parts": parts, "rounds": report.rounds, **evaluation_json(model, report.mixed)})
         return
+    show_mix(report, str(out))
+    say(f"next: satchel evaluate {out} FILE")
+
+
+def show_mix(report: "MixReport", name: str) -> None:
+    """Print what each part weighs and costs, and what the mix costs."""
     print_table(
-        ["part", "weight", "nats/token alone", "perplexity"],
+        ["part", "weight", "nats/token", "perplexity"],
         [
             *(
-                [name, f"{weight:.4f}", f"{alone.nats_per_token:.4f}", f"{alone.perplexity:,.2f}"]
-                for name, weight, alone in zip(report.parts, report.weights, report.alone, strict=True)
+                [part, f"{weight:.4f}", f"{alone.nats_per_token:.4f}", f"{alone.perplexity:,.2f}"]
+                for part, weight, alone in zip(report.parts, report.weights, report.alone, strict=True)
             ),
-            [f"{out}", "", f"{report.mixed.nats_per_token:.4f}", f"{report.mixed.perplexity:,.2f}"],
+            [name, "", f"{report.mixed.nats_per_token:.4f}", f"{report.mixed.perplexity:,.2f}"],
         ],
         right=(1, 2, 3),
     )
-    say("these are on the text that the weights were learned on; evaluate it on other text")
-    say(f"next: satchel evaluate {out} FILE")
+    if report.is_new:
+        say("weights learned on the first half of the held-out text, costs measured on the other")
+    else:
+        say("these are on the text that the weights were learned on; evaluate it on other text")

@@ -197,6 +197,7 @@ def demo(
 ) -> None:
     """Show what satchel does, in a minute, on text that every Python has."""
     from satchel import api
+    from satchel.cli.comparing import show_comparison, show_mix
     from satchel.looking import charts
     from satchel.text.display import safe
 
@@ -219,8 +220,31 @@ def demo(
         [[n, f"{cost.bits_per_byte:.3f}", f"{cost.perplexity:.1f}"] for n, cost in zip(orders, costs, strict=True)],
         right=(0, 1, 2),
     )
-    chart = charts.cost_by_order([(n, cost.bits_per_byte or 0.0) for n, cost in zip(orders, costs, strict=True)])
-    for suffix in ("svg", "png"):
-        path = out / "pictures" / f"bits-per-byte-by-order.{suffix}"
-        charts.save(chart, path)
-        say(f"drew {path}")
+    _draw(
+        charts.cost_by_order([(n, cost.bits_per_byte or 0.0) for n, cost in zip(orders, costs, strict=True)]),
+        out / "pictures" / "bits-per-byte-by-order",
+    )
+    others: dict[Path, dict[str, Any]] = {
+        out / "bigrams": {"model.order": 2},
+        out / "witten-bell": {"model.order": 7, "model.smoothing": "witten-bell"},
+    }
+    for other, settings in others.items():
+        changes = " ".join(f"--set {key}={value}" for key, value in settings.items())
+        say(f"\n$ satchel train @python-docs --valid 0.1 --tokenizer {run} {changes} -o {other}")
+        api.train("@python-docs", valid=0.1, tokenizer=run, settings=settings, out=other, force=True)
+    say(f"\n$ satchel compare {' '.join(map(str, [run, *others]))}")
+    found = api.compare([run, *others])
+    show_comparison(found)
+    rows = [(row.run, row.value, row.low, row.high) for row in found.rows]
+    _draw(charts.comparison(found.metric, rows), out / "pictures" / "comparison")
+    say(f"\n$ satchel mix {run} {out / 'witten-bell'} -o {out / 'mix'}")
+    _, report = api.mix([run, out / "witten-bell"], out / "mix", force=True)
+    show_mix(report, "mix")
+
+
+def _draw(chart: Any, path: Path) -> None:
+    from satchel.looking import charts
+
+    for suffix in (".svg", ".png"):
+        charts.save(chart, path.with_name(path.name + suffix))
+        say(f"drew {path.with_name(path.name + suffix)}")

@@ -109,6 +109,15 @@ def open_tokens(path: Path, *, tokenizer: Tokenizer | None = None) -> TokenFile:
         raise RunError(f"its header lacks {error}", where=str(path)) from None
 
 
+def decoded(ids: npt.NDArray[Any], tokenizer: Tokenizer) -> Iterator[str]:
+    """Return the texts of the documents of some ids, or that of a stream."""
+    inside = np.asarray(ids[1:])
+    *whole, rest = np.split(inside, np.flatnonzero(inside == tokenizer.boundary) + 1)
+    yield from map(tokenizer.decode, whole)
+    if len(rest):
+        yield tokenizer.decode(rest)
+
+
 def batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     """Return the pieces in lists that are worth tokenizing at once."""
     batch: list[Piece] = []

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from satchel.data.tokens import TokenFile
+from satchel.data.tokens import TokenFile, decoded
 from satchel.predictor import Floats, Predictor
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
@@ -133,6 +133,14 @@ def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
         if piece.ends:
             sizes.append(0)
     return np.array(sizes[:-1], float)
+
+
+def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> Floats:
+    """Return the bytes of each document, or of each block of a stream's tokens, of a text that was kept whole."""
+    if rule != "stream":
+        return np.array([len(text.encode()) + (rule == "line") for text in decoded(tokens.ids, tokenizer)], float)
+    lengths = tokenizer.byte_lengths[np.asarray(tokens.ids[1:], np.int64)]
+    return np.add.reduceat(lengths, range(0, len(lengths), BLOCK_TOKENS)).astype(float)
 
 
 def compare(

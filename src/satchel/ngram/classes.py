@@ -303,11 +303,16 @@ def _select(ids_T: Ids, ends_E: Ints, kept: Ints) -> Ids:
 
 
 def _learn_temper(evidence_EC: Floats, lengths_E: Floats, gold_E: Ints) -> tuple[Temper, float]:
-    """Return the temper under which the right classes are likeliest, and the nats per example then."""
+    """Return the temper under which the right classes are likeliest, and the nats per example then.
+
+    That all of some examples were right does not make a model certain: one more, of any class, is reckoned with.
+    """
     rows = np.arange(len(gold_E))
+    doubt = 1 / (len(gold_E) + 2)
 
     def cost(scale: float, power: float) -> float:
-        return -float(Temper(scale, power).apply(evidence_EC, lengths_E)[rows, gold_E].mean())
+        logprobs_EC = Temper(scale, power).apply(evidence_EC, lengths_E)
+        return -float((1 - doubt) * logprobs_EC[rows, gold_E].mean() + doubt * logprobs_EC.mean())
 
     found = []
     for power in POWERS:
@@ -321,5 +326,5 @@ def _learn_temper(evidence_EC: Floats, lengths_E: Floats, gold_E: Ints) -> tuple
                 low += third
         scale = float(np.exp((low + high) / 2))
         found.append((cost(scale, power), Temper(scale, power)))
-    lowest, best = min(found, key=lambda pair: pair[0])
-    return best, lowest
+    best = min(found, key=lambda pair: pair[0])[1]
+    return best, -float(best.apply(evidence_EC, lengths_E)[rows, gold_E].mean())

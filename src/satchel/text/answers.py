@@ -98,8 +98,9 @@ def _table_row(values: list[str], form: str, delimiter: str, path: Path, number:
     if form == "tsv":
         return _line(values, path, number)
     text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(values)
-    return text.getvalue().encode()
+    # The writer quotes what ends its own lines, and readers take either character for the end of one.
+    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(values)
+    return text.getvalue().removesuffix("\r\n").encode() + b"\n"
 
 
 def _line(values: list[str], path: Path, number: int) -> bytes:

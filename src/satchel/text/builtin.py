@@ -1,6 +1,7 @@
 """Data that needs no download: generated, or already inside every Python. Named with an @."""
 
 import ast
+import functools
 import hashlib
 import inspect
 import json
@@ -89,10 +90,9 @@ def _ab(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
 def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
     """The topics of Python's help and the docstrings of its standard library, each a document."""
     del settings, seed
-    root = Path(sysconfig.get_path("stdlib"))
     seen: set[str] = set()
-    for path in _sources(root):
-        for name, text in _documents(path, path.relative_to(root).as_posix()):
+    for documents in map(_documents, _sources(Path(sysconfig.get_path("stdlib")))):
+        for name, text in documents:
             if len(text) >= SHORTEST_DOCSTRING and text not in seen:
                 seen.add(text)
                 yield name, f"{text}\n\n"
@@ -104,13 +104,11 @@ def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]
 def _python_modules(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
     """The docstrings of the modules that have most, each with its module or package; none that two share."""
     del settings, seed
-    root = Path(sysconfig.get_path("stdlib"))
     modules: dict[str, set[str]] = {}
-    for path in _sources(root):
-        relative = path.relative_to(root)
-        module = relative.parts[0].removesuffix(".py")
-        for name, text in _documents(path, relative.as_posix()):
-            if len(text) >= SHORTEST_LABELLED and not name.startswith("topics/"):
+    for documents in map(_documents, _sources(Path(sysconfig.get_path("stdlib")))):
+        for name, text in documents:
+            module = name.split(":")[0].split("/")[0].removesuffix(".py")
+            if len(text) >= SHORTEST_LABELLED and module != "topics":
                 modules.setdefault(text, set()).add(module)
     rows = [(found.pop(), text) for text, found in modules.items() if len(found) == 1]
     counts = Counter(module for module, _ in rows)
@@ -127,8 +125,14 @@ def _sources(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _documents(path: Path, relative: str) -> Iterator[tuple[str, str]]:
-    """Return the English of a source file. It is parsed, never imported or run."""
+@functools.cache
+def _documents(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return the English of a source file of the standard library. It is parsed, never imported or run."""
+    relative = path.relative_to(Path(sysconfig.get_path("stdlib"))).as_posix()
+    return tuple(_read_documents(path, relative))
+
+
+def _read_documents(path: Path, relative: str) -> Iterator[tuple[str, str]]:
     try:
         with warnings.catch_warnings():
             # Old modules hold escapes that newer Pythons warn of; that is not the reader's concern.
