@@ -32,3 +32,25 @@ def test_wikitext_by_words(shared: Path, tmp_path: Path, order: int, perplexity:
     result = model.evaluate(folder / "wiki.test.tokens.gz")
     assert (result.tokens, result.unknown) == (244_102, 0)
     assert result.perplexity == pytest.approx(perplexity, abs=0.005)
+
+
+@pytest.mark.slow
+def test_imdb_by_trigrams_of_words(shared: Path, tmp_path: Path) -> None:
+    model = satchel.train(shared / "imdb" / "train.tsv.gz", recipe="imdb-ngram", out=tmp_path / "run")
+    result = model.evaluate(shared / "imdb" / "test.tsv.gz")
+    assert result.examples == 25_000
+    assert result.accuracy >= 0.865
+    assert result.expected_error < 0.03
+
+
+def test_sst2_by_counting(shared: Path, tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        rows = (shared / "sst2" / f"stsa.binary.{part}").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        lines = [f"{row[0]}\t{row[2:]}\n" for row in rows]
+        (tmp_path / f"{part}.tsv").write_text("label\ttext\n" + "".join(lines), encoding="utf-8")
+    settings = {"model.order": 1}
+    model = satchel.train(tmp_path / "train.tsv", tokenizer="word", settings=settings, out=tmp_path / "run")
+    result = model.evaluate(tmp_path / "test.tsv")
+    assert result.examples == 1821
+    assert result.accuracy >= 0.8
+    assert result.expected_error < 0.05

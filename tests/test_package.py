@@ -28,7 +28,10 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, verse: Path) ->
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *needed], check=True)
     subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    reviews = tmp_path / "reviews.tsv"
+    reviews.write_text("0\t1\t1\ta bad film\n1\t9\t2\ta good film\n" * 5, encoding="utf-8")
     for command in (
+        ["train", str(reviews), "--recipe", "imdb-ngram", "-o", "reviews"],
         ["train", str(verse), "--tokenizer", "char", "-o", "run"],
         ["generate", "run", "The", "--tokens", "5"],
         ["evaluate", "run", str(verse)],
@@ -51,6 +54,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_readme_commands_work(tmp_path: Path, verse: Path) -> None:
     shutil.copy(verse, tmp_path / "my.txt")
+    (tmp_path / "tickets.csv").write_text("id,text\n1,Parse a header.\n", encoding="utf-8")
     commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("satchel ")]
     assert len(commands) > 8
     for command in commands:
