@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -222,7 +223,13 @@ def test_answers_do_not_depend_on_how_many_rows_are_read_at_once(run: Path) -> N
 
 def test_lines_of_json_on_standard_input_are_answered_as_they_come(run: Path) -> None:
     command = [sys.executable, "-m", "satchel", "classify", str(run), "--jsonl"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

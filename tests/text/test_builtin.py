@@ -3,11 +3,14 @@
 import random
 import subprocess
 import sys
+import sysconfig
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from satchel.errors import DataError
+from satchel.text import builtin
 from satchel.text.builtin import PARTS, generate, part_of, read_builtin
 from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import Corpus, DataSettings
@@ -132,4 +135,10 @@ def test_python_modules_are_fifty_labels_of_texts_that_are_in_one_module_only() 
     assert {"asyncio", "email", "unittest"} <= set(counts)
     assert len({row.text for row in rows}) == len(rows) > 3000
     assert max(counts.values()) > 10 * min(counts.values())
+    homes: dict[str, set[str]] = {}
+    for path in builtin._sources(Path(sysconfig.get_path("stdlib"))):
+        for name, text in builtin._documents(path):
+            homes.setdefault(text, set()).add(name.split("/")[0].split(":")[0])
+    assert any(len(found) > 1 for text, found in homes.items() if len(text) >= 20)
+    assert all(len(homes[row.text]) == 1 for row in rows)
     assert open_corpus("@python-modules", DataSettings()).identity() == corpus.identity()
