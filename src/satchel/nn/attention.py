@@ -1,0 +1,268 @@
+"""Attention: who looks at whom, and what comes of it.
+
+A mask is True where a query may look at a key. Where it may not, the score is -inf and the weight exactly 0;
+a query that may look at nothing gets zeros.
+Letters: B batch, T time of the queries, S time of the keys, D width, H heads, K head width.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from satchel.nn.positions import Alibi, Rotary
+from satchel.nn.sites import Site
+
+Heads = Literal["canonical", "narrow", "wide"]
+Scale = Literal["head", "width", "none"]
+
+
+# --- masks -------------------------------------------------------------------------------------------
+
+
+def causal_mask(queries: int, keys: int | None = None) -> Tensor:
+    """Return the (T, S) mask under which the last query sees all keys, and each one before it one key fewer."""
+    keys = queries if keys is None else keys
+    return torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+
+
+def softmax(scores: Tensor, mask: Tensor | None = None, base: float = math.e) -> Tensor:
+    """Return weights that sum to one over the last axis: base ** score, shared out. Rows that see nothing are zero."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    if base != math.e:
+        scores = scores * math.log(base)
+    weights = scores.softmax(dim=-1)
+    # 0 / 0 where every score is -inf.
+    return weights if mask is None else weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+# --- scores ------------------------------------------------------------------------------------------
+
+
+class Dot(nn.Module):
+    """Scores a query and a key by their dot product, divided by the square root of a width where one is given."""
+
+    def __init__(self, width: int | None = None) -> None:
+        super().__init__()
+        self.factor = 1.0 if width is None else 1 / math.sqrt(width)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Return the (..., T, S) scores."""
+        return queries @ keys.transpose(-1, -2) * self.factor
+
+
+class General(nn.Module):
+    """Scores by q W k: the widths of queries and keys may differ."""
+
+    def __init__(self, query_width: int, key_width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(query_width, key_width))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Return the (..., T, S) scores."""
+        return queries @ self.weight @ keys.transpose(-1, -2)
+
+
+class Additive(nn.Module):
+    """Scores by v tanh(W q + U k) (Bahdanau et al., 2015)."""
+
+    def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_width, hidden, bias=False)
+        self.key = nn.Linear(key_width, hidden)
+        self.out = nn.Linear(hidden, 1, bias=False)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Return the (..., T, S) scores."""
+        both = self.query(queries).unsqueeze(-2) + self.key(keys).unsqueeze(-3)
+        scores: Tensor = self.out(both.tanh()).squeeze(-1)
+        return scores
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    *,
+    score: nn.Module | None = None,
+    base: float = math.e,
+) -> tuple[Tensor, Tensor]:
+    """Return the weighted sums of the values (..., T, D), and the (..., T, S) weights. The usual score is Dot()."""
+    weights = softmax((score or Dot())(queries, keys), mask, base)
+    return weights @ values, weights
+
+
+def self_attend(x: Tensor, mask: Tensor | None = None, base: float = math.e) -> tuple[Tensor, Tensor]:
+    """Return basic self-attention: every vector is query, key and value, and there are no parameters."""
+    return attend(x, x, x, mask, base=base)
+
+
+# --- many heads --------------------------------------------------------------------------------------
+
+
+class MultiHead(nn.Module):
+    """Attention in several heads, each with its own queries, keys and values; a linear map joins what they found.
+
+    - canonical: each head projects the whole input to its own, smaller space;
+    - narrow: each head has its own part of the input and projects that;
+    - wide: each head projects the whole input to vectors as wide as the input.
+
+    It is fast (`scaled_dot_product_attention`) as long as nobody watches `scores` or `weights`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        kind: Heads = "canonical",
+        key_width: int | None = None,
+        value_width: int | None = None,
+        scale: Scale = "head",
+        base: float = math.e,
+        bias: bool = True,
+        normalise: bool = False,
+        dropout: float = 0.0,
+        positions: Rotary | Alibi | None = None,
+    ) -> None:
+        super().__init__()
+        given = key_width is not None and value_width is not None
+        if kind != "wide" and width % heads and (kind == "narrow" or not given):
+            raise ValueError(f"found {heads} heads for a width of {width}, expected a divisor of it")
+        own = width if kind == "wide" else width // heads
+        self.width, self.heads, self.kind, self.base = width, heads, kind, base
+        self.key_width, self.value_width = key_width or own, value_width or own
+        self.factor = {"head": self.key_width**-0.5, "width": width**-0.5, "none": 1.0}[scale] * math.log(base)
+        self.dropout = dropout
+        self.positions = positions
+        self.sizes = [heads * self.key_width, heads * self.key_width, heads * self.value_width]
+        # Rows: the queries of all heads, then their keys, then their values. Narrow heads see just their part.
+        self.project = nn.Linear(width // heads if kind == "narrow" else width, sum(self.sizes), bias=bias)
+        self.out = nn.Linear(heads * self.value_width, width, bias=bias)
+        self.query_norm = nn.RMSNorm(self.key_width, eps=1e-6) if normalise else None
+        self.key_norm = nn.RMSNorm(self.key_width, eps=1e-6) if normalise else None
+        self.queries, self.keys, self.values = Site(), Site(), Site()
+        self.scores, self.weights, self.outputs = Site(), Site(), Site()
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        memory_BSD: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        past: "KeyValues | None" = None,
+    ) -> Tensor:
+        """Return what each position found (B, T, D): in the memory, or without one in the input itself.
+
+        `mask` is (T, S), or (B, 1, T, S) where it differs by row of the batch; `causal` lets no position see a
+        later one. With `past`, what was read before is seen too, and what is read now is added to it.
+        """
+        queries, keys, values = self._projected(x_BTD, memory_BSD)
+        start = 0 if past is None else past.length
+        if self.query_norm is not None and self.key_norm is not None:
+            queries, keys = self.query_norm(queries), self.key_norm(keys)
+        if isinstance(self.positions, Rotary):
+            queries, keys = self.positions(queries, start), self.positions(keys, start)
+        if past is not None:
+            keys, values = past.append(keys, values)
+        queries, keys, values = self.queries(queries), self.keys(keys), self.values(values)
+        bias = self.positions(queries.shape[-2], keys.shape[-2]) if isinstance(self.positions, Alibi) else None
+        if self.scores.is_watched or self.weights.is_watched:
+            found = self._visible(queries, keys, values, mask, causal, bias)
+        else:
+            found = self._fused(queries, keys, values, mask, causal, bias)
+        found_BTHV = self.outputs(found).transpose(1, 2)
+        joined: Tensor = self.out(found_BTHV.flatten(2))
+        return joined
+
+    def _projected(self, x_BTD: Tensor, memory_BSD: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values as (B, H, T, K)."""
+        if memory_BSD is None:
+            queries, keys, values = self._linear(x_BTD).split(self.sizes, dim=-1)
+        else:
+            # Only the rows that are used: the queries' of one input, the others' of the other.
+            queries = self._linear(x_BTD, slice(0, self.sizes[0]))
+            keys, values = self._linear(memory_BSD, slice(self.sizes[0], None)).split(self.sizes[1:], dim=-1)
+        return self._by_head(queries), self._by_head(keys), self._by_head(values)
+
+    def _linear(self, x: Tensor, rows: slice = slice(None)) -> Tensor:
+        bias = self.project.bias
+        if self.kind != "narrow":
+            return F.linear(x, self.project.weight[rows], None if bias is None else bias[rows])
+        weights = self.project.weight[rows].unflatten(0, (-1, self.heads, self.key_width))
+        parts = torch.einsum("bthd,rhkd->btrhk", x.unflatten(-1, (self.heads, -1)), weights).flatten(2)
+        return parts if bias is None else parts + bias[rows]
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        parts: Tensor = x.unflatten(-1, (self.heads, -1))
+        return parts.transpose(1, 2)
+
+    def _fused(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
+    ) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        square = queries.shape[-2] == keys.shape[-2]
+        alone = causal and queries.shape[-2] == 1  # the last position may see everything
+        if mask is None and bias is None and (alone or square or not causal):
+            return F.scaled_dot_product_attention(
+                queries, keys, values, dropout_p=dropout, is_causal=causal and not alone, scale=self.factor
+            )
+        seen = _seen(mask, causal, queries, keys)
+        allowed = seen
+        if bias is not None:
+            allowed = bias if seen is None else bias.masked_fill(~seen, -math.inf)
+        found = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=allowed, dropout_p=dropout, scale=self.factor
+        )
+        if seen is not None and not bool(seen.any(dim=-1).all()):
+            found = found.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)
+        return found
+
+    def _visible(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
+    ) -> Tensor:
+        scores_BHTS = queries @ keys.transpose(-1, -2) * self.factor
+        if bias is not None:
+            scores_BHTS = scores_BHTS + bias
+        scores_BHTS = self.scores(scores_BHTS)
+        weights_BHTS = self.weights(softmax(scores_BHTS, _seen(mask, causal, queries, keys)))
+        found: Tensor = F.dropout(weights_BHTS, self.dropout, self.training) @ values
+        return found
+
+
+def _seen(mask: Tensor | None, causal: bool, queries: Tensor, keys: Tensor) -> Tensor | None:
+    """Return which keys each query may look at; None where it is all of them."""
+    if not causal:
+        return mask
+    triangle = causal_mask(queries.shape[-2], keys.shape[-2]).to(queries.device)
+    return triangle if mask is None else mask & triangle
+
+
+class KeyValues:
+    """The keys and values of what a layer has read so far."""
+
+    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None) -> None:
+        self.keys, self.values = keys, values
+
+    @property
+    def length(self) -> int:
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all keys and values, the new ones last."""
+        if self.keys is not None and self.values is not None:
+            keys, values = torch.cat([self.keys, keys], dim=-2), torch.cat([self.values, values], dim=-2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def select(self, rows: Tensor) -> "KeyValues":
+        """Return those of some rows of the batch, in that order."""
+        if self.keys is None or self.values is None:
+            return KeyValues()
+        return KeyValues(self.keys[rows], self.values[rows])

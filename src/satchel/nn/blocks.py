@@ -1,0 +1,98 @@
+"""Blocks: attention and a feed-forward net, each with a residual and a norm around it.
+
+Letters: B batch, T time, D width.
+"""
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from satchel.nn.attention import KeyValues, MultiHead
+from satchel.nn.sites import Site
+
+Norm = Literal["pre", "post", "none"]
+NormKind = Literal["layer", "rms"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "squared-relu", "swiglu"]
+
+
+def make_norm(kind: NormKind, width: int, bias: bool = True) -> nn.Module:
+    """Return a norm over vectors of this width."""
+    return nn.RMSNorm(width, eps=1e-6) if kind == "rms" else nn.LayerNorm(width, bias=bias)
+
+
+class FeedForward(nn.Module):
+    """A net of one hidden layer that sees each position by itself. `swiglu` has a gate beside the hidden layer."""
+
+    def __init__(
+        self, width: int, hidden: int, activation: Activation = "gelu", *, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.widen = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
+        self.narrow = nn.Linear(hidden, width, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = Site()
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """Return as many vectors of the same width."""
+        found: Tensor = self.dropout(self.narrow(self.hidden(self._activate(self.widen(x_BTD)))))
+        return found
+
+    def _activate(self, x: Tensor) -> Tensor:
+        match self.activation:
+            case "relu":
+                return x.relu()
+            case "gelu":
+                return F.gelu(x)
+            case "gelu-tanh":
+                return F.gelu(x, approximate="tanh")
+            case "squared-relu":
+                return x.relu().square()
+            case "swiglu":
+                gate, value = x.chunk(2, dim=-1)
+                return F.silu(gate) * value
+
+
+class Block(nn.Module):
+    """Lets positions look at each other, then thinks about each; what comes in is added to what comes out.
+
+    The norm stands before each part (`pre`), after the sum (`post`, as the Transformer was first described), or
+    nowhere; `residual=False` leaves the sums out, which is there to show what they are for.
+    """
+
+    def __init__(
+        self,
+        attention: MultiHead,
+        feedforward: FeedForward,
+        *,
+        norm: Norm = "pre",
+        norm_kind: NormKind = "layer",
+        residual: bool = True,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.attention, self.feedforward = attention, feedforward
+        self.place, self.residual = norm, residual
+        has_norm = norm != "none"
+        self.attention_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
+        self.feedforward_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+        self.attended, self.output = Site(), Site()
+
+    def forward(
+        self, x_BTD: Tensor, *, mask: Tensor | None = None, causal: bool = False, past: KeyValues | None = None
+    ) -> Tensor:
+        """Return as many vectors, each of which has looked at those the mask allows."""
+        pre = self.place == "pre"
+        found = self.attention(self.attention_norm(x_BTD) if pre else x_BTD, mask=mask, causal=causal, past=past)
+        x_BTD = self._joined(x_BTD, self.dropout(found))
+        x_BTD = self.attended(x_BTD if pre else self.attention_norm(x_BTD))
+        found = self.feedforward(self.feedforward_norm(x_BTD) if pre else x_BTD)
+        x_BTD = self._joined(x_BTD, found)
+        result: Tensor = self.output(x_BTD if pre else self.feedforward_norm(x_BTD))
+        return result
+
+    def _joined(self, x: Tensor, found: Tensor) -> Tensor:
+        return x + found if self.residual else found
