@@ -1,0 +1,1 @@
+"""Encoders: token ids in, one context-sensitive vector per position out."""

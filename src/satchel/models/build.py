@@ -1,0 +1,50 @@
+"""From settings to an encoder, and the sizes people choose by name."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from satchel.models.contract import CausalEncoder
+from satchel.models.dan import Dan, DanSettings
+from satchel.models.recurrent import Recurrent, RecurrentSettings
+from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.models.window import Window, WindowSettings
+
+EncoderSettings = Annotated[
+    DanSettings | WindowSettings | RecurrentSettings | TransformerSettings, Field(discriminator="kind")
+]
+Size = Literal["nano", "tiny", "micro", "mini", "small"]
+
+# Width, layers, heads, context; recurrent ones have their own widths and layers.
+SIZES = {
+    "nano": (128, 4, 4, 128),
+    "tiny": (256, 5, 4, 256),
+    "micro": (384, 6, 6, 512),
+    "mini": (640, 8, 8, 512),
+    "small": (768, 12, 12, 512),
+}
+RECURRENT_SIZES = {"nano": (128, 1), "tiny": (256, 2), "micro": (512, 2), "mini": (650, 2), "small": (1024, 2)}
+
+
+def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -> CausalEncoder:
+    """Return a new encoder with random weights."""
+    match settings:
+        case DanSettings():
+            return Dan(settings, vocabulary, causal=causal)
+        case WindowSettings():
+            return Window(settings, vocabulary, causal=causal)
+        case RecurrentSettings():
+            return Recurrent(settings, vocabulary, causal=causal)
+        case TransformerSettings():
+            return Transformer(settings, vocabulary, causal=causal)
+
+
+def size_tree(kind: str, size: Size) -> dict[str, int]:
+    """Return the settings that the name of a size stands for, for one kind of encoder."""
+    width, layers, heads, context = SIZES[size]
+    if kind == "transformer":
+        return {"width": width, "layers": layers, "heads": heads, "context": context}
+    if kind in ("rnn", "gru", "lstm"):
+        width, layers = RECURRENT_SIZES[size]
+        return {"width": width, "layers": layers}
+    return {"width": width}

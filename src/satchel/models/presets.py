@@ -1,0 +1,115 @@
+"""The models of two papers, to be counted: GPT-3's eight sizes (Brown et al., 2020, table 2.1), and the variations
+of the first Transformer (Vaswani et al., 2017, table 3). What the papers print stands beside what the shapes give."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from satchel.models.costs import Costs, count, weightless
+from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.nn.attention import MultiHead
+from satchel.nn.blocks import Block, FeedForward
+
+GPT_VOCABULARY, GPT_CONTEXT = 50257, 2048
+PAIR_VOCABULARY, PAIR_LENGTH = 37000, 512
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model of a paper: its shape, what the paper says it has, and how to count it."""
+
+    name: str
+    shape: dict[str, int]
+    published: float  # parameters
+    count: Callable[[], Costs]
+    note: str = ""
+
+
+def _gpt(layers: int, width: int, heads: int, head_width: int) -> Callable[[], Costs]:
+    def counted() -> Costs:
+        settings = TransformerSettings(
+            width=width,
+            layers=layers,
+            heads=heads,
+            key_width=head_width,
+            value_width=head_width,
+            context=GPT_CONTEXT,
+        )
+        with weightless():
+            encoder = Transformer(settings, GPT_VOCABULARY, causal=True)
+        return count(encoder, GPT_CONTEXT, tied_logits=encoder.embedding)
+
+    return counted
+
+
+def _pair(layers: int, width: int, hidden: int, heads: int, key_width: int, value_width: int) -> Callable[[], Costs]:
+    def counted() -> Costs:
+        def attention() -> MultiHead:
+            return MultiHead(width, heads, key_width=key_width, value_width=value_width, bias=False)
+
+        with weightless():
+            embedding = nn.Embedding(PAIR_VOCABULARY, width)
+            blocks = [Block(attention(), FeedForward(width, hidden, "relu"), norm="post") for _ in range(2 * layers)]
+            crossed = [nn.ModuleList([attention(), nn.LayerNorm(width)]) for _ in range(layers)]
+        network = nn.ModuleList([embedding, *blocks, *crossed])
+        return count(network, PAIR_LENGTH, tied_logits=embedding)
+
+    return counted
+
+
+def _gpts() -> list[Preset]:
+    rows = [
+        ("gpt3-small", 12, 768, 12, 64, 125e6, ""),
+        ("gpt3-medium", 24, 1024, 16, 64, 350e6, ""),
+        ("gpt3-large", 24, 1536, 16, 96, 760e6, ""),
+        ("gpt3-xl", 24, 2048, 24, 128, 1.3e9, "24 heads of 128 are wider than 2048: 16 heads give the published total"),
+        ("gpt3-2.7b", 32, 2560, 32, 80, 2.7e9, ""),
+        ("gpt3-6.7b", 32, 4096, 32, 128, 6.7e9, ""),
+        ("gpt3-13b", 40, 5140, 40, 128, 13e9, "40 heads of 128 make 5120, not the printed 5140"),
+        ("gpt3-175b", 96, 12288, 96, 128, 175e9, ""),
+    ]
+    return [
+        Preset(
+            name,
+            {"layers": layers, "width": width, "heads": heads, "head width": head},
+            published,
+            _gpt(layers, width, heads, head),
+            note,
+        )
+        for name, layers, width, heads, head, published, note in rows
+    ]
+
+
+def _transformers() -> list[Preset]:
+    base = {"layers": 6, "width": 512, "hidden": 2048, "heads": 8, "d_k": 64, "d_v": 64}
+    changes: list[tuple[str, dict[str, int], float]] = [
+        ("vaswani-base", {}, 65e6),
+        ("vaswani-a1", {"heads": 1, "d_k": 512, "d_v": 512}, 65e6),
+        ("vaswani-a2", {"heads": 4, "d_k": 128, "d_v": 128}, 65e6),
+        ("vaswani-a3", {"heads": 16, "d_k": 32, "d_v": 32}, 65e6),
+        ("vaswani-a4", {"heads": 32, "d_k": 16, "d_v": 16}, 65e6),
+        ("vaswani-b1", {"d_k": 16}, 58e6),
+        ("vaswani-b2", {"d_k": 32}, 60e6),
+        ("vaswani-c1", {"layers": 2}, 36e6),
+        ("vaswani-c2", {"layers": 4}, 50e6),
+        ("vaswani-c3", {"layers": 8}, 80e6),
+        ("vaswani-c4", {"width": 256, "hidden": 2048, "d_k": 32, "d_v": 32}, 28e6),
+        ("vaswani-c5", {"width": 1024, "d_k": 128, "d_v": 128}, 168e6),
+        ("vaswani-c6", {"hidden": 1024}, 53e6),
+        ("vaswani-c7", {"hidden": 4096}, 90e6),
+        ("vaswani-big", {"width": 1024, "hidden": 4096, "heads": 16}, 213e6),
+    ]
+    presets = []
+    for name, change, published in changes:
+        shape = base | change
+        note = (
+            "with 37,000 shared pieces the shapes give some 2 M less than the paper's rounded totals"
+            if not change
+            else ""
+        )
+        presets.append(Preset(name, shape, published, _pair(*shape.values()), note))
+    return presets
+
+
+PRESETS = {preset.name: preset for preset in [*_gpts(), *_transformers()]}

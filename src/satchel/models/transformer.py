@@ -1,0 +1,167 @@
+"""Transformer encoders, causal or not."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from satchel.config import Settings
+from satchel.models.contract import CausalEncoder, State
+from satchel.nn.attention import Heads, KeyValues, MultiHead, Scale
+from satchel.nn.blocks import Activation, Block, FeedForward, Norm, NormKind, make_norm
+from satchel.nn.positions import Alibi, Learned, Positions, Rotary, Sinusoidal
+
+
+class TransformerSettings(Settings):
+    """A Transformer: blocks of multi-head attention and feed-forward nets."""
+
+    kind: Literal["transformer"] = Field("transformer", description="blocks of attention and feed-forward nets")
+    width: int = Field(128, ge=1, description="of all vectors (d_model)")
+    layers: int = Field(4, ge=0, le=512, description="blocks")
+    heads: int = Field(4, ge=1, description="of attention in each block")
+    context: int = Field(128, ge=1, description="the most positions seen at once")
+    positions: Positions = Field("learned", description="none, learned, sinusoidal, rotary or alibi")
+    attention: Heads = Field("canonical", description="what a head projects: canonical, narrow or wide")
+    scale: Scale = Field("head", description="scores are divided by the root of the head's width, or of the width")
+    key_width: int | None = Field(None, ge=1, description="of a head's queries and keys (d_k)")
+    value_width: int | None = Field(None, ge=1, description="of a head's values (d_v)")
+    normalise: bool = Field(False, description="norm queries and keys")
+    norm: Norm = Field("pre", description="before each part, after the sum, or none")
+    norm_kind: NormKind = Field("layer", description="layer or rms")
+    residual: bool = Field(True, description="add what comes into a part to what comes out of it")
+    feedforward: Activation = Field("gelu", description="relu, gelu, gelu-tanh, squared-relu or swiglu")
+    hidden: int | None = Field(None, ge=1, description="of the feed-forward nets; 4 times the width")
+    bias: bool = Field(True, description="linear maps and norms have a bias")
+    dropout: float = Field(0.0, ge=0, lt=1, description="the share of numbers that are left out in training")
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> "TransformerSettings":
+        given = self.key_width is not None and self.value_width is not None
+        if self.attention != "wide" and self.width % self.heads and (self.attention == "narrow" or not given):
+            raise ValueError(f"expected heads that divide the width: {self.heads} do not divide {self.width}")
+        if self.attention == "narrow" and {self.key_width, self.value_width} - {None, self.width // self.heads}:
+            raise ValueError("expected no key_width or value_width: narrow heads have the width of their part")
+        if self.positions == "rotary" and (self.head_width % 2):
+            raise ValueError(f"expected an even head width for rotary positions: it is {self.head_width}")
+        return self
+
+    @property
+    def head_width(self) -> int:
+        """The width of a head's queries and keys."""
+        return self.key_width or (self.width if self.attention == "wide" else self.width // self.heads)
+
+    @property
+    def hidden_width(self) -> int:
+        """The width of the feed-forward nets' hidden layer."""
+        # A gate takes a third matrix: two thirds of the width keep the count of parameters.
+        return self.hidden or (8 * self.width // 3 if self.feedforward == "swiglu" else 4 * self.width)
+
+
+@dataclass
+class TransformerState:
+    """The keys and values of every block, and how many positions were read."""
+
+    blocks: list[KeyValues]
+    length: int
+
+    def select(self, rows: Tensor) -> "TransformerState":
+        """Return the state of some rows."""
+        return TransformerState([block.select(rows) for block in self.blocks], self.length)
+
+
+class Transformer(CausalEncoder):
+    """Words with positions, through a stack of blocks."""
+
+    def __init__(self, settings: TransformerSettings, vocabulary: int, *, causal: bool) -> None:
+        super().__init__(vocabulary, settings.width, causal=causal)
+        self.settings = settings
+        self.context = settings.context
+        self.positions = _positions(settings)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.blocks = nn.ModuleList(_block(settings) for _ in range(settings.layers))
+        final = settings.norm == "pre" and settings.layers > 0
+        self.norm = make_norm(settings.norm_kind, settings.width, settings.bias) if final else nn.Identity()
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Begin as GPT-2 does: small normal weights, smaller where blocks add to the stream."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                adds = name.endswith(("attention.out.weight", "feedforward.narrow.weight"))
+                shrink = math.sqrt(2 * len(self.blocks)) if adds and self.settings.residual else 1.0
+                nn.init.normal_(parameter, std=0.02 / shrink)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """Return the vectors after all blocks."""
+        mask = None if keep_BT is None else keep_BT[:, None, None, :]
+        x_BTD = self._placed(x_BTD, 0)
+        for block in self.blocks:
+            x_BTD = block(x_BTD, mask=mask, causal=self.causal)
+        normed: Tensor = self.norm(x_BTD)
+        return normed
+
+    def _placed(self, x_BTD: Tensor, start: int) -> Tensor:
+        length = x_BTD.shape[1]
+        if isinstance(self.positions, Learned):
+            assert start + length <= self.context, f"found {start + length} positions, expected {self.context}"
+        if self.positions is not None:
+            x_BTD = x_BTD + self.positions(start, length).to(x_BTD)
+        placed: Tensor = self.dropout(x_BTD)
+        return placed
+
+    def start(self, batch: int) -> TransformerState:
+        """Return the state of nothing read."""
+        del batch
+        return TransformerState([KeyValues() for _ in self.blocks], 0)
+
+    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, TransformerState]:
+        """Return the encodings of the next vectors."""
+        assert isinstance(state, TransformerState)
+        after = [KeyValues(before.keys, before.values) for before in state.blocks]
+        x_BTD = self._placed(x_BTD, state.length)
+        for block, past in zip(self.blocks, after, strict=True):
+            x_BTD = block(x_BTD, causal=True, past=past)
+        return self.norm(x_BTD), TransformerState(after, state.length + x_BTD.shape[1])
+
+
+def _positions(settings: TransformerSettings) -> Learned | Sinusoidal | None:
+    """Return what is added to the words, if anything is."""
+    if settings.positions == "learned":
+        return Learned(settings.context, settings.width)
+    return Sinusoidal(settings.width) if settings.positions == "sinusoidal" else None
+
+
+def _block(settings: TransformerSettings) -> Block:
+    compared: Rotary | Alibi | None = None
+    if settings.positions == "rotary":
+        compared = Rotary(settings.head_width)
+    elif settings.positions == "alibi":
+        compared = Alibi(settings.heads)
+    attention = MultiHead(
+        settings.width,
+        settings.heads,
+        kind=settings.attention,
+        key_width=settings.key_width,
+        value_width=settings.value_width,
+        scale=settings.scale,
+        bias=settings.bias,
+        normalise=settings.normalise,
+        dropout=settings.dropout,
+        positions=compared,
+    )
+    feedforward = FeedForward(
+        settings.width, settings.hidden_width, settings.feedforward, bias=settings.bias, dropout=settings.dropout
+    )
+    return Block(
+        attention,
+        feedforward,
+        norm=settings.norm,
+        norm_kind=settings.norm_kind,
+        residual=settings.residual,
+        dropout=settings.dropout,
+        bias=settings.bias,
+    )

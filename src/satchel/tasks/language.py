@@ -1,0 +1,225 @@
+"""Language models: the probability of the next token from the encoding of those before it.
+
+Letters: B batch, T time, S stride, D width, V vocabulary, N positions.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from satchel.models.contract import CausalEncoder, State
+from satchel.nn.sites import Site
+from satchel.predictor import Floats, Ids, Scores
+from satchel.tasks.objectives import NO_TARGET, Reduction, cross_entropy
+
+# Tokens encoded at once when a text is scored, and the longest stretch of one document among them.
+TOKENS_AT_ONCE = 1 << 13
+LONGEST_STRETCH = 1 << 10
+
+
+class LanguageHead(nn.Module):
+    """Scores every token by its dot product with an encoding: softmax(W h). The rows of W are word vectors.
+
+    Tied, they are the encoder's own.
+    """
+
+    def __init__(self, encoder: CausalEncoder, *, tied: bool = True) -> None:
+        super().__init__()
+        self.weight = encoder.embedding.weight if tied else nn.Parameter(torch.empty_like(encoder.embedding.weight))
+        if not tied:
+            nn.init.normal_(self.weight, std=0.02)
+        self.logits = Site()
+
+    def forward(self, encoded_BTD: Tensor) -> Tensor:
+        """Return the (B, T, V) scores."""
+        scores: Tensor = self.logits(F.linear(encoded_BTD, self.weight))
+        return scores
+
+    def loss(self, encoded_BTD: Tensor, targets_BT: Tensor, reduction: Reduction = "mean") -> Tensor:
+        """Return the sum over positions of -log P(target), or its mean; the scores are never all there at once."""
+        return cross_entropy(
+            encoded_BTD.reshape(-1, encoded_BTD.shape[-1]), self.weight, targets_BT.reshape(-1), reduction=reduction
+        )
+
+
+class LanguageNetwork(nn.Module):
+    """An encoder and a head."""
+
+    def __init__(self, encoder: CausalEncoder, *, tied: bool = True) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = LanguageHead(encoder, tied=tied)
+
+    def forward(self, ids_BT: Tensor) -> Tensor:
+        """Return the (B, T, V) scores of what follows each token."""
+        scores: Tensor = self.head(self.encoder.encode(ids_BT))
+        return scores
+
+    def loss(self, ids_BT: Tensor, targets_BT: Tensor, reduction: Reduction = "mean") -> Tensor:
+        """Return how wrong the predictions of the targets are."""
+        return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction)
+
+
+def shifted(ids_T: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
+    """Return what goes in and what should come out: the same tokens, one place on."""
+    ids = torch.as_tensor(ids_T)
+    return ids[..., :-1], ids[..., 1:]
+
+
+def chunked(ids_T: Sequence[int], length: int, boundary: int) -> tuple[Tensor, Tensor]:
+    """Return a text as rows of at most `length` inputs and targets; each begins again with the boundary.
+
+    A row's inputs are the boundary and all of its targets but the last, so every token is predicted once, from
+    what came before it in its row. Short rows are filled up; what fills them has no target.
+    """
+    rows = [list(ids_T[start : start + length]) for start in range(0, len(ids_T), length)]
+    inputs_BT = torch.full((len(rows), length), boundary)
+    targets_BT = torch.full((len(rows), length), NO_TARGET)
+    for number, row in enumerate(rows):
+        inputs_BT[number, 1 : len(row)] = torch.tensor(row[:-1], dtype=torch.long)
+        targets_BT[number, : len(row)] = torch.tensor(row)
+    return inputs_BT, targets_BT
+
+
+# --- as a predictor ----------------------------------------------------------------------------------
+
+
+@dataclass
+class NetworkState:
+    """The encoder's state, and the tokens it stands for where they may have to be read again."""
+
+    encoder: State
+    recent: Ids
+
+
+class NetworkPredictor:
+    """A network as evaluation and generation see it. It is a Predictor.
+
+    Encoders that carry a state read a document from its beginning. Those with a `context` see windows of that many
+    tokens, each half a window further: every token sees at least half a window before it, if there is that much.
+    """
+
+    def __init__(self, network: LanguageNetwork, boundary: int) -> None:
+        self.network = network
+        self.boundary = boundary
+        self.window: int | None = getattr(network.encoder, "context", None)
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.network.head.weight)
+
+    @property
+    def context(self) -> str:
+        if self.window is None:
+            return "all tokens before each, within its document"
+        return f"windows of {self.window} tokens, each half a window further, within a document"
+
+    def score(self, ids_T: Ids) -> Scores:
+        """Return the log-probability of each token after the first."""
+        ids = torch.as_tensor(np.asarray(ids_T, np.int64))
+        logprobs = np.empty(max(len(ids) - 1, 0))
+        was_training = self.network.training
+        self.network.eval()
+        with torch.inference_mode():
+            for stretches in _batches(self._stretches(ids)):
+                for stretch, found in zip(stretches, self._scored(ids, stretches), strict=True):
+                    logprobs[stretch.scored : stretch.stop] = found
+        self.network.train(was_training)
+        return Scores(logprobs)
+
+    def _stretches(self, ids_T: Tensor) -> Iterator["_Stretch"]:
+        """Return the parts of a text that are encoded by themselves; documents begin at boundaries."""
+        starts = (ids_T[:-1] == self.boundary).nonzero().flatten().tolist()
+        for start, stop in zip(starts, [*starts[1:], len(ids_T) - 1], strict=True):
+            if self.window is None:
+                yield _Stretch(start, stop, start)
+                continue
+            half = max(1, self.window // 2)
+            yield _Stretch(start, min(stop, start + self.window), start)
+            for begin in range(start + half, stop - self.window + half, half):
+                yield _Stretch(begin, min(stop, begin + self.window), begin + self.window - half)
+
+    def _scored(self, ids_T: Tensor, stretches: list["_Stretch"]) -> Iterator[Floats]:
+        longest = max(stretch.stop - stretch.start for stretch in stretches)
+        if longest > LONGEST_STRETCH and self.window is None:
+            yield from (self._carried(ids_T, stretch) for stretch in stretches)
+            return
+        inputs_BT = torch.full((len(stretches), longest), self.boundary)
+        for row, stretch in enumerate(stretches):
+            inputs_BT[row, : stretch.stop - stretch.start] = ids_T[stretch.start : stretch.stop]
+        # Padding comes last, and nothing before it can see it.
+        encoded_BTD = self.network.encoder.encode(inputs_BT)
+        for encoded_TD, stretch in zip(encoded_BTD, stretches, strict=True):
+            places = slice(stretch.scored - stretch.start, stretch.stop - stretch.start)
+            yield self._logprobs(encoded_TD[places], ids_T[stretch.scored + 1 : stretch.stop + 1])
+
+    def _carried(self, ids_T: Tensor, stretch: "_Stretch") -> Floats:
+        """Return the log-probabilities of a long document, whose state is carried from part to part."""
+        encoder = self.network.encoder
+        state, found = encoder.start(1), list[Floats]()
+        for start in range(stretch.start, stretch.stop, LONGEST_STRETCH):
+            stop = min(stretch.stop, start + LONGEST_STRETCH)
+            encoded, state = encoder.step(ids_T[None, start:stop], state)
+            found.append(self._logprobs(encoded[0], ids_T[start + 1 : stop + 1]))
+        return np.concatenate(found)
+
+    def _logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> Floats:
+        rows = max(1, TOKENS_AT_ONCE * 64 // self.vocabulary)
+        found = [
+            -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
+            for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
+        ]
+        return torch.cat(found).double().numpy() if found else np.empty(0)
+
+    def start(self, batch: int) -> NetworkState:
+        """Return the state before anything was read."""
+        return NetworkState(self.network.encoder.start(batch), np.empty((batch, 0), np.int64))
+
+    def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, NetworkState]:
+        """Return the (B, V) log-probabilities of what follows these ids, and the state there.
+
+        Where the context is full, the last half of it is read again and goes on from there.
+        """
+        assert isinstance(state, NetworkState)
+        encoder, recent_BT = state.encoder, state.recent
+        new_BT: Ids = np.asarray(ids_BT, np.int64)
+        if self.window is not None:
+            recent_BT = np.concatenate([state.recent, new_BT], axis=1)
+            if recent_BT.shape[1] > self.window:
+                recent_BT = new_BT = recent_BT[:, -max(1, self.window // 2) :]
+                encoder = self.network.encoder.start(len(new_BT))
+        was_training = self.network.training
+        self.network.eval()
+        with torch.inference_mode():
+            encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT), encoder)
+            logprobs_BV = self.network.head(encoded_BTD[:, -1]).double().log_softmax(dim=-1)
+        self.network.train(was_training)
+        return logprobs_BV.numpy(), NetworkState(encoder, recent_BT)
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Inputs `start` to `stop` of a text are encoded; those from `scored` on predict the token after them."""
+
+    start: int
+    stop: int
+    scored: int
+
+
+def _batches(stretches: Iterator[_Stretch]) -> Iterator[list[_Stretch]]:
+    """Return stretches to be encoded at once: some of like length, or one long one."""
+    by_length = sorted(stretches, key=lambda stretch: stretch.stop - stretch.start)
+    batch: list[_Stretch] = []
+    for stretch in by_length:
+        length = stretch.stop - stretch.start
+        if batch and length * (len(batch) + 1) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(stretch)
+    if batch:
+        yield batch

@@ -1,0 +1,78 @@
+"""How wrong predictions are: cross-entropy that never holds the scores of all positions at once.
+
+Letters: N positions of a batch, D width, V classes.
+"""
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# A position whose target is this has none: padding, or text that is only context.
+NO_TARGET = -100
+# As many scores at once as fit in a few megabytes.
+SCORES_AT_ONCE = 1 << 20
+
+Reduction = Literal["sum", "mean"]
+
+
+def cross_entropy(
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    bias_V: Tensor | None = None,
+    *,
+    reduction: Reduction = "mean",
+    at_once: int = SCORES_AT_ONCE,
+) -> Tensor:
+    """Return the sum, or the mean over positions that have a target, of -log softmax(W h + b)[target].
+
+    The scores are made, used and forgotten some positions at a time; their gradient is taken on the way.
+    """
+    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden_ND, weight_VD, bias_V, targets_N, max(1, at_once // len(weight_VD))
+    )
+    if reduction == "sum":
+        return loss
+    return loss / (targets_N != NO_TARGET).sum().clamp(min=1)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The sum of the losses. Forward does the work of backward too: the scores are there then, and only then."""
+
+    @staticmethod
+    def forward(
+        context: Any, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_N: Tensor, rows: int
+    ) -> Tensor:
+        wanted = context.needs_input_grad
+        loss = hidden_ND.new_zeros(())
+        hidden_grad = torch.empty_like(hidden_ND) if wanted[0] else None
+        weight_grad = torch.zeros_like(weight_VD) if wanted[1] else None
+        bias_grad = torch.zeros_like(bias_V) if bias_V is not None and wanted[2] else None
+        for start in range(0, len(hidden_ND), rows):
+            part, targets = hidden_ND[start : start + rows], targets_N[start : start + rows]
+            scores_NV = F.linear(part, weight_VD, bias_V)
+            logprobs_NV = scores_NV.log_softmax(dim=-1)
+            loss += F.nll_loss(logprobs_NV, targets, ignore_index=NO_TARGET, reduction="sum")
+            if hidden_grad is None and weight_grad is None and bias_grad is None:
+                continue
+            has_target = (targets != NO_TARGET)[:, None]
+            grad_NV = logprobs_NV.exp_()
+            grad_NV.scatter_add_(1, targets.clamp(min=0)[:, None], -torch.ones_like(grad_NV[:, :1]))
+            grad_NV *= has_target
+            if hidden_grad is not None:
+                torch.mm(grad_NV, weight_VD, out=hidden_grad[start : start + rows])
+            if weight_grad is not None:
+                weight_grad.addmm_(grad_NV.T, part)
+            if bias_grad is not None:
+                bias_grad += grad_NV.sum(dim=0)
+        context.save_for_backward(hidden_grad, weight_grad, bias_grad)
+        return loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients, each times that of the loss."""
+        parts = (None if part is None else part * gradients[0] for part in context.saved_tensors)
+        return *parts, None, None

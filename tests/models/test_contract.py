@@ -1,0 +1,206 @@
+"""One contract for all encoders: vectors in, as many out; nobody sees what comes later; going on equals the whole."""
+
+import io
+
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from satchel.nn.sites import recording, sites, watching
+from tests.models.encoders import SETTINGS, VOCABULARY, make
+
+every_encoder = pytest.mark.parametrize("name", SETTINGS)
+
+
+def batch(rows: int = 3, length: int = 9, seed: int = 1) -> torch.Tensor:
+    return torch.randint(0, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+@every_encoder
+@pytest.mark.parametrize("causal", [True, False])
+def test_item_12_as_many_vectors_come_out_as_words_go_in(name: str, causal: bool) -> None:
+    encoder = make(name, causal=causal)
+    for length in (1, 2, 9):
+        encoded = encoder.encode(batch(2, length))
+        assert encoded.shape == (2, length, encoder.width)
+        assert torch.isfinite(encoded).all()
+    assert torch.equal(encoder(batch()), encoder.encode(batch()))
+
+
+@every_encoder
+def test_items_12_and_64_encoders_stack_on_each_other(name: str) -> None:
+    for other in ("lstm", "learned"):
+        first, second = make(name), make(other, seed=1)
+        stacked = second.contextualise(first.encode(batch()))
+        assert stacked.shape == (3, 9, 12)
+        changed = batch().clone()
+        changed[:, -1] = (changed[:, -1] + 1) % VOCABULARY
+        torch.testing.assert_close(
+            second.contextualise(first.encode(changed))[:, :-1], stacked[:, :-1], rtol=1e-12, atol=1e-12
+        )
+
+
+@every_encoder
+def test_items_76_and_77_a_later_word_never_changes_an_earlier_row(name: str) -> None:
+    encoder, ids = make(name), batch()
+    before = encoder.encode(ids)
+    for place in range(1, 9):
+        changed = ids.clone()
+        changed[:, place:] = (changed[:, place:] + 1) % VOCABULARY
+        torch.testing.assert_close(encoder.encode(changed)[:, :place], before[:, :place], rtol=1e-12, atol=1e-12)
+
+
+@every_encoder
+def test_item_77_the_gradient_of_a_row_in_later_words_is_exactly_zero(name: str) -> None:
+    encoder = make(name)
+    x = encoder.embed(batch(1)).detach().requires_grad_()
+    for place in (0, 4):
+        (gradient,) = torch.autograd.grad(encoder.contextualise(x)[0, place].sum(), x)
+        assert torch.equal(gradient[0, place + 1 :], torch.zeros_like(gradient[0, place + 1 :]))
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "no blocks"])
+def test_an_encoder_that_is_not_causal_sees_both_ways(name: str) -> None:
+    encoder = make(name, causal=False)
+    x = encoder.embed(batch(1)).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(encoder.contextualise(x)[0, 4].square().sum(), x)
+    assert gradient[0, 5].abs().max() > 0
+    assert gradient[0, 3].abs().max() > 0
+
+
+@every_encoder
+def test_item_78_going_on_word_by_word_or_in_pieces_equals_encoding_the_whole(name: str) -> None:
+    encoder, ids = make(name), batch()
+    whole = encoder.encode(ids)
+    for pieces in ([1] * 9, [9], [4, 1, 4], [2, 7]):
+        state, found, start = encoder.start(3), [], 0
+        for length in pieces:
+            encoded, state = encoder.step(ids[:, start : start + length], state)
+            found.append(encoded)
+            start += length
+        torch.testing.assert_close(torch.cat(found, dim=1), whole, rtol=1e-12, atol=1e-12)
+
+
+@every_encoder
+def test_a_state_can_be_gone_on_from_twice_and_its_rows_chosen(name: str) -> None:
+    encoder, ids = make(name), batch()
+    _, state = encoder.step(ids[:, :5], encoder.start(3))
+    rows = torch.tensor([2, 0, 0, 1])
+    first, _ = encoder.step(ids[rows][:, 5:], state.select(rows))
+    second, _ = encoder.step(ids[:, 5:], state)
+    torch.testing.assert_close(first, second[rows], rtol=1e-12, atol=1e-12)
+    again, _ = encoder.step(ids[:, 5:], state)
+    assert torch.equal(again, second)
+
+
+@every_encoder
+@pytest.mark.parametrize("causal", [True, False])
+def test_item_92_padding_changes_nothing(name: str, causal: bool) -> None:
+    encoder, ids = make(name, causal=causal), batch()
+    keep = torch.ones(3, 9, dtype=torch.bool)
+    keep[0, 6:] = keep[2, 1:] = False
+    encoded = encoder.encode(ids, keep)
+    for row, length in ((0, 6), (1, 9), (2, 1)):
+        alone = encoder.encode(ids[row : row + 1, :length])
+        torch.testing.assert_close(encoded[row, :length], alone[0], rtol=1e-12, atol=1e-12)
+    other = torch.where(keep, ids, (ids + 1) % VOCABULARY)
+    torch.testing.assert_close(encoder.encode(other, keep)[keep], encoded[keep], rtol=1e-12, atol=1e-12)
+    nothing = encoder.encode(ids[:1], torch.zeros(1, 9, dtype=torch.bool))
+    assert torch.isfinite(nothing).all()
+
+
+@every_encoder
+def test_item_84_a_batch_equals_its_rows_one_by_one(name: str) -> None:
+    encoder, ids = make(name), batch()
+    whole = encoder.encode(ids)
+    for row in range(3):
+        torch.testing.assert_close(encoder.encode(ids[row : row + 1])[0], whole[row], rtol=1e-12, atol=1e-12)
+
+
+@every_encoder
+@pytest.mark.parametrize("causal", [True, False])
+def test_saving_and_loading_gives_the_same_bits(name: str, causal: bool) -> None:
+    encoder, other = make(name, causal=causal), make(name, causal=causal, seed=1)
+    assert not torch.equal(encoder.encode(batch()), other.encode(batch()))
+    saved = safetensors.torch.save(encoder.state_dict())
+    other.load_state_dict(safetensors.torch.load(saved))
+    assert torch.equal(encoder.encode(batch()), other.encode(batch()))
+    assert io.BytesIO(saved).getbuffer().nbytes > 0
+
+
+@every_encoder
+@pytest.mark.parametrize("causal", [True, False])
+def test_every_site_can_be_read_and_reading_changes_nothing(name: str, causal: bool) -> None:
+    encoder, ids = make(name, causal=causal), batch()
+    with recording(encoder, "*") as found:
+        seen = encoder.encode(ids)
+    assert set(found) == set(sites(encoder))
+    assert all(values for values in found.values()), "a site that nothing passes"
+    torch.testing.assert_close(seen, encoder.encode(ids), rtol=1e-12, atol=1e-12)
+    assert torch.equal(found["encoded"][0], seen)
+    with watching(encoder, {}):
+        assert torch.equal(encoder.encode(ids), encoder.encode(ids))
+
+
+@every_encoder
+def test_every_parameter_learns(name: str) -> None:
+    encoder = make(name).train()
+    encoder.encode(torch.arange(VOCABULARY)[None]).square().sum().backward()
+    without = [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
+    assert not without
+    dead = [
+        name
+        for name, parameter in encoder.named_parameters()
+        if parameter.grad is not None and not parameter.grad.abs().any()
+    ]
+    # Positions past the text have none; a bias of keys moves all scores of a row alike, which changes nothing.
+    assert not [name for name in dead if "positions" not in name]
+
+
+def test_item_5_a_dan_does_not_know_the_order_of_what_came_before() -> None:
+    encoder = make("dan")
+    ids = torch.tensor([[1, 2, 3, 4]])
+    shuffled = torch.tensor([[3, 1, 4, 2]])
+    torch.testing.assert_close(encoder.encode(ids)[:, -1], encoder.encode(shuffled)[:, -1], rtol=1e-12, atol=1e-12)
+    means = encoder.embed(ids).cumsum(dim=1) / torch.arange(1, 5)[None, :, None]
+    torch.testing.assert_close(encoder.encode(ids), encoder._think(means))  # type: ignore[operator]
+
+
+def test_item_6_a_window_knows_the_order_and_is_blind_beyond() -> None:
+    encoder = make("window")
+    ids = torch.tensor([[1, 2, 3, 4, 5]])
+    last = encoder.encode(ids)[:, -1]
+    torch.testing.assert_close(encoder.encode(torch.tensor([[9, 8, 3, 4, 5]]))[:, -1], last)
+    assert not torch.allclose(encoder.encode(torch.tensor([[1, 2, 4, 3, 5]]))[:, -1], last)
+
+
+@pytest.mark.parametrize(
+    ("name", "knows"), [("no positions", False), ("learned", True), ("rotary", True), ("dan", False)]
+)
+def test_items_30_and_93_only_positions_tell_a_shuffled_text_apart(name: str, knows: bool) -> None:
+    encoder, ids = make(name, causal=False), batch(1)
+    order = torch.tensor([4, 2, 7, 0, 8, 1, 5, 3, 6])
+    plain, shuffled = encoder.encode(ids).mean(dim=1), encoder.encode(ids[:, order]).mean(dim=1)
+    assert torch.allclose(plain, shuffled, rtol=1e-9, atol=1e-12) != knows
+
+
+def test_learned_positions_end_where_the_context_does() -> None:
+    with pytest.raises(AssertionError, match="found 17 positions, expected 16"):
+        make("learned").encode(batch(1, 17))
+    assert make("rotary").encode(batch(1, 40)).shape == (1, 40, 12)
+
+
+def test_an_encoder_of_ones_own_needs_just_contextualise() -> None:
+    from satchel.models.contract import Encoder
+
+    class Mine(Encoder):
+        def __init__(self) -> None:
+            super().__init__(VOCABULARY, 4, causal=True)
+            self.map = nn.Linear(4, 4)
+
+        def contextualise(self, x_BTD: torch.Tensor, keep_BT: torch.Tensor | None = None) -> torch.Tensor:
+            mapped: torch.Tensor = self.map(x_BTD)
+            return mapped
+
+    assert Mine().encode(batch()).shape == (3, 9, 4)

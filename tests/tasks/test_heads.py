@@ -1,0 +1,58 @@
+"""Tagging and classification heads: padding never enters, batches equal their rows."""
+
+import pytest
+import torch
+
+from satchel.nn.sites import recording
+from satchel.tasks.classification import ClassificationNetwork, pooled
+from satchel.tasks.tagging import TaggingNetwork
+from tests.models.encoders import VOCABULARY, make
+
+KINDS = ["dan", "window", "lstm", "learned", "rotary"]
+
+
+def padded() -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(0, VOCABULARY, (3, 8), generator=torch.Generator().manual_seed(0))
+    keep = torch.ones(3, 8, dtype=torch.bool)
+    keep[1, 5:] = keep[2, 2:] = False
+    return ids, keep
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_items_91_and_92_a_text_is_the_mean_of_its_words_and_padding_is_none(name: str) -> None:
+    network = ClassificationNetwork(make(name, causal=False), 2).double().eval()
+    ids, keep = padded()
+    scores = network(ids, keep)
+    assert scores.shape == (3, 2)
+    for row, length in ((0, 8), (1, 5), (2, 2)):
+        encoded = network.encoder.encode(ids[row : row + 1, :length])
+        expected = network.head(encoded.mean(dim=1))
+        torch.testing.assert_close(scores[row : row + 1], expected, rtol=1e-12, atol=1e-12)
+    loss = network.loss(ids, torch.tensor([0, 1, 1]), keep)
+    torch.testing.assert_close(loss, -scores.log_softmax(dim=-1)[range(3), [0, 1, 1]].mean())
+
+
+def test_the_mean_of_nothing_is_nothing() -> None:
+    assert torch.equal(pooled(torch.ones(1, 3, 4), torch.zeros(1, 3, dtype=torch.bool)), torch.zeros(1, 4))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_position_gets_a_tag_and_padding_none(name: str) -> None:
+    network = TaggingNetwork(make(name, causal=False), 4).double().eval()
+    ids, keep = padded()
+    tags = torch.randint(0, 4, ids.shape, generator=torch.Generator().manual_seed(1))
+    scores = network(ids, keep)
+    assert scores.shape == (3, 8, 4)
+    logprobs = scores.log_softmax(dim=-1).gather(2, tags[..., None])[..., 0]
+    torch.testing.assert_close(network.loss(ids, tags, keep), -logprobs[keep].mean())
+    torch.testing.assert_close(network.loss(ids, tags, keep, "sum"), -logprobs[keep].sum())
+    other = torch.where(keep, tags, (tags + 1) % 4)
+    assert torch.equal(network.loss(ids, other, keep), network.loss(ids, tags, keep))
+
+
+def test_the_heads_can_be_watched() -> None:
+    network = ClassificationNetwork(make("dan", causal=False), 2).double()
+    with recording(network, "pooled", "logits") as found:
+        scores = network(padded()[0])
+    assert torch.equal(found["logits"][0], scores)
+    assert found["pooled"][0].shape == (3, 12)
