@@ -6,14 +6,20 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import satchel
 from satchel import config, tensors
 from satchel.api.loading import read_settings
 from satchel.api.settings import build_settings
+from satchel.errors import SettingsError
 from satchel.runs import folder as runs
 
+if TYPE_CHECKING:
+    from satchel.models.costs import Costs
+
+# The papers whose models can be counted by name: all of them, or one (gpt3-small).
+PAPERS = ("gpt3", "vaswani")
 LIBRARIES = (
     "torch",
     "numpy",
@@ -32,9 +38,68 @@ def describe(name: str | None) -> dict[str, Any]:
     if name is None:
         return _installation()
     if name.endswith(".toml"):
-        settings = build_settings(config.read_toml(Path(name)), name)
-        return {"settings": settings.model_dump(mode="json")}
+        return _settings_file(name)
+    if not Path(name).exists() and name.startswith(PAPERS):
+        return _papers(name)
     return _run(Path(name))
+
+
+def _settings_file(name: str) -> dict[str, Any]:
+    tree = config.read_toml(Path(name))
+    model = tree.get("model")
+    kind = model.get("kind", "ngram") if isinstance(model, dict) else "ngram"
+    if kind in ("ngram", "mix"):
+        return {"settings": build_settings(tree, name).model_dump(mode="json")}
+    from satchel.api import networks
+
+    settings = config.build(networks.NetworkSettings, tree, name)
+    costs = networks.network_costs(settings)
+    return {"settings": settings.model_dump(mode="json"), "vocabulary": settings.vocabulary, **_costs(costs)}
+
+
+def _papers(name: str) -> dict[str, Any]:
+    """Return the costs of a model of a paper, or of all that begin with this name."""
+    from satchel.api.networks import PRESETS
+
+    chosen = [preset for preset in PRESETS.values() if preset.name == name]
+    if chosen:
+        (preset,) = chosen
+        found = {"preset": name, **preset.shape, "published": int(preset.published), **_costs(preset.count())}
+        return found | ({"note": preset.note} if preset.note else {})
+    chosen = [preset for preset in PRESETS.values() if preset.name.startswith(f"{name}-")]
+    if not chosen:
+        raise SettingsError(f"there is no preset {name}", f"there is {', '.join([*PAPERS, *PRESETS])}")
+    return {
+        "presets": [
+            {
+                "name": preset.name,
+                **preset.shape,
+                "parameters": preset.count().parameters,
+                "published": int(preset.published),
+                "note": preset.note,
+            }
+            for preset in chosen
+        ]
+    }
+
+
+def _costs(costs: "Costs") -> dict[str, Any]:
+    """Return parameters and operations by component, with their shares."""
+    return {
+        "parameters": costs.parameters,
+        "flops_per_token": costs.operations,
+        "training_flops_per_token": costs.training_operations,
+        "components": [
+            {
+                "component": cost.component,
+                "parameters": cost.parameters,
+                "parameters_share": cost.parameters / max(1, costs.parameters),
+                "flops_per_token": cost.operations,
+                "flops_share": cost.operations / max(1, costs.operations),
+            }
+            for cost in costs.components
+        ],
+    }
 
 
 def _run(folder: Path) -> dict[str, Any]:

@@ -127,10 +127,13 @@ def tokenize(
 
 
 def info(
-    name: Annotated[str | None, Argument(metavar="[RUN|FILE.TOML]", help="A run folder or a file of settings.")] = None,
+    name: Annotated[
+        str | None,
+        Argument(metavar="[RUN|FILE.TOML|PRESET]", help="A run, a file of settings, gpt3, gpt3-small, vaswani, ..."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a run, a file of settings, or this installation."""
+    """Describe a run, what a network would cost, or this installation."""
     from satchel.api import describe
 
     found = describe.describe(name)
@@ -140,7 +143,31 @@ def info(
     from satchel.config import flatten
     from satchel.text.display import visible
 
+    tables = {key: found.pop(key) for key in ("components", "presets") if key in found}
     print_pairs((key, visible(_shown(value))) for key, value in flatten(found))
+    for rows in tables.values():
+        print()
+        _print_rows(rows)
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    """Print a table of numbers, shares as per cent, and the notes below it."""
+    columns = [name for name in rows[0] if name != "note"]
+    numbers = [place for place, name in enumerate(columns) if not isinstance(rows[0][name], str)]
+    print_table(
+        [name.replace("_", " ") for name in columns], [[_cell(row[name]) for name in columns] for row in rows], numbers
+    )
+    for row in rows:
+        if row.get("note"):
+            say(f"{row['name']}: {row['note']}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.1%}"
+    if isinstance(value, int) and value >= 10_000_000:
+        return f"{value / 1e9:,.2f} B" if value >= 1_000_000_000 else f"{value / 1e6:,.1f} M"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def export(

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import satchel
-from satchel.cli import answers, classifying, comparing, files, training
+from satchel.cli import answers, classifying, comparing, files, lessons, training
 from satchel.errors import SatchelError
 
 app = typer.Typer(
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (training, answers, classifying, comparing, files):
+for module in (training, answers, classifying, comparing, files, lessons):
     module.add_to(app)
 
 

@@ -1,0 +1,8 @@
+"""The lectures' worked examples, as functions with dials: `satchel.lessons.LESSONS["attention"].run(q=(0, 10))`."""
+
+from satchel.lessons.registry import LESSONS as LESSONS
+from satchel.lessons.steps import Lesson as Lesson
+from satchel.lessons.steps import Matrix as Matrix
+from satchel.lessons.steps import Step as Step
+
+__all__ = ["LESSONS", "Lesson", "Matrix", "Step"]

@@ -1,0 +1,124 @@
+"""`satchel lesson` and what `satchel info` says of networks that are not there yet."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from satchel.lessons import LESSONS
+from tests.cli.conftest import Cli, answer
+
+NAMES = [
+    "counting", "dan", "rnn", "api", "attention", "self-attention", "scaling", "heads", "block", "positions", "masking",
+    "training-pairs", "perplexity", "sense-selection",
+]  # fmt: skip
+
+
+def test_the_lessons_are_listed(cli: Cli) -> None:
+    found = answer(cli, "lesson")["lessons"]
+    assert [lesson["name"] for lesson in found] == NAMES
+    assert all(set(lesson) == {"name", "title", "source"} for lesson in found)
+    code, printed, _ = cli("lesson")
+    assert code == 0
+    assert "That trick was sick" in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lesson_is_shown_step_by_step(name: str, cli: Cli) -> None:
+    code, printed, said = cli("lesson", name)
+    assert code == 0
+    assert printed.startswith(LESSONS[name].title)
+    assert "dials (--set)" in said
+    assert "?" not in printed.split("\n")[3]
+    found = answer(cli, "lesson", name)
+    assert found["name"] == name
+    assert found["steps"][0]["title"]
+    assert all(isinstance(step["matrices"], list) for step in found["steps"])
+
+
+def test_the_dials_are_turned_from_the_command_line(cli: Cli) -> None:
+    code, printed, _ = cli("lesson", "attention", "--set", "q=0,10", "--set", "base=3")
+    assert code == 0
+    assert "0.9999" in printed
+    assert cli("lesson", "perplexity", "--set", "probabilities=0.5")[0] == 0
+    assert cli("lesson", "training-pairs", "--set", "text=one, two, three four five six")[0] == 0
+
+
+def test_questions_are_asked_checked_and_answered(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("0 0 1 0\n9 9\n"))
+    code, printed, _ = cli("lesson", "attention", "--ask")
+    assert code == 0
+    asked = printed[printed.index("1. Score each key") : printed.index("3. Output")]
+    first, second = asked.split("2. Softmax")
+    assert "? What is the score of each key?" in first
+    assert "right." in first
+    assert first.index("right.") < first.index("scores")
+    assert "not quite:" in second
+    assert "1/6" in second
+    # Whoever says nothing, or has gone, is shown the rest.
+    assert "How sharp is sharp enough?" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lesson", "atention"], "there is no lesson atention"),
+        (["lesson", "attention", "--set", "basis=3"], "unknown setting basis: did you mean base?"),
+        (["lesson", "attention", "--set", "base=x"], "base: found"),
+        (["lesson", "attention", "--set", "q"], "expected key=value"),
+        (["info", "gpt3-huge"], "there is no preset gpt3-huge"),
+        (["info", "bad.toml"], "expected heads that divide the width"),
+        (["info", "worse.toml"], "unknown setting model"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(
+    arguments: list[str], said: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.toml").write_text('[model]\nkind = "transformer"\nheads = 5\n')
+    Path("worse.toml").write_text('[model]\nkind = "transformer"\nwindow = 5\n')
+    code, printed, error = cli(*arguments)
+    assert (code, printed) == (2, "")
+    assert said in error
+    assert error.startswith("satchel: ")
+
+
+def test_info_counts_a_network_before_it_is_made(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text(
+        '[tokenizer]\nsize = 50263\n[model]\nkind = "transformer"\nwidth = 384\nlayers = 6\nheads = 6\ncontext = 512\n'
+    )
+    found = answer(cli, "info", tmp_path / "net.toml")
+    assert found["parameters"] == 30_145_536
+    shares = {each["component"]: each["parameters_share"] for each in found["components"]}
+    assert sum(shares.values()) == pytest.approx(1)
+    assert found["training_flops_per_token"] == 3 * found["flops_per_token"]
+    code, printed, _ = cli("info", tmp_path / "net.toml")
+    assert code == 0
+    assert "feed-forward" in printed
+    for kind in ("dan", "window", "rnn", "gru", "lstm"):
+        (tmp_path / "net.toml").write_text(f'[model]\nkind = "{kind}"\n')
+        assert answer(cli, "info", tmp_path / "net.toml")["parameters"] > 0
+
+
+def test_info_prints_the_tables_of_the_papers(cli: Cli) -> None:
+    rows = answer(cli, "info", "gpt3")["presets"]
+    assert [row["published"] for row in rows] == [
+        125_000_000, 350_000_000, 760_000_000, 1_300_000_000, 2_700_000_000, 6_700_000_000, 13_000_000_000,
+        175_000_000_000,
+    ]  # fmt: skip
+    assert len(answer(cli, "info", "vaswani")["presets"]) == 15
+    code, printed, said = cli("info", "gpt3")
+    assert code == 0
+    assert "174.60 B" in printed
+    assert "16 heads" in said
+    assert answer(cli, "info", "gpt3-small")["parameters"] == 125_226_240
+
+
+def test_a_lesson_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys; from satchel.cli.main import run; run(['lesson', 'attention']); "
+        "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
