@@ -48,8 +48,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, verse: Path) ->
     assert (Path(installed.strip()).parent / "py.typed").exists()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_the_readme_commands_work(tmp_path: Path, verse: Path) -> None:
@@ -70,6 +70,23 @@ def test_the_readme_python_works(tmp_path: Path, verse: Path) -> None:
     shutil.copy(verse, tmp_path / "my.txt")
     for block in blocks("python"):
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("page", ["docs/networks.md", "docs/lessons.md"])
+def test_the_python_of_the_pages_works(page: str, tmp_path: Path) -> None:
+    assert blocks("python", page)
+    for block in blocks("python", page):
+        subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_the_commands_on_lessons_work(tmp_path: Path) -> None:
+    commands = [line for block in blocks("sh", "docs/lessons.md") for line in block.split("\n") if line]
+    assert len(commands) > 3
+    for command in commands:
+        done = subprocess.run(
+            f"{sys.executable} -m {command}", shell=True, cwd=tmp_path, capture_output=True, check=False, input=b""
+        )
+        assert done.returncode == 0, command
 
 
 @pytest.mark.parametrize(

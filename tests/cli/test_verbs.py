@@ -371,7 +371,7 @@ def test_mix_makes_a_run_and_says_what_its_parts_gave(
         (["compare", "{run}", "--data", "{text}"], "two or more"),
         (["compare", "{run}", "nowhere", "--data", "{text}"], "there is no such run"),
         (["compare", "{run}", "{run}", "--data", "nowhere.txt"], "there is no such file"),
-        (["compare", "{run}", "{run}"], "Missing option '--data'"),
+        (["compare", "{run}", "{run}"], "kept nothing to evaluate on"),
         (["compare", "{run}", "{run}", "--data", "{text}", "-o", "x.pdf"], "expected .csv"),
         (["mix", "{run}", "{run}", "--data", "{text}", "-o", "{run}"], "exists already"),
     ],
