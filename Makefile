@@ -34,7 +34,7 @@ test-all: lint
 	$(BIN)/pytest -m '' --hypothesis-profile=explore $(ARGS)
 
 bench: setup
-	for file in bench/*.py; do $(BIN)/python $$file $(ARGS) || exit 1; done
+	for file in $(filter-out bench/measuring.py,$(wildcard bench/*.py)); do $(BIN)/python $$file $(ARGS) || exit 1; done
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -10,7 +10,6 @@ medians. Peak memory is measured with one side per process. A peer that is not i
 import argparse
 import importlib.util
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from measuring import peak_megabytes
 from satchel.models.build import build_encoder
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.transformer import TransformerSettings
@@ -149,7 +149,7 @@ def _one_side(name: str, size: str) -> None:
     ids = torch.randint(0, VOCABULARY, (batch, length + 1))
     for _ in range(5):
         _step(loss, ids, network)
-    print(json.dumps({"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(json.dumps({"megabytes": peak_megabytes()}))
 
 
 def _lengths(rounds: int) -> None:
@@ -178,17 +178,18 @@ def _look(value: Tensor) -> None:
 
 
 def _memory(network: LanguageNetwork, ids: Tensor) -> int:
-    """Return the most bytes that tensors held at once."""
-    from torch.profiler import ProfilerActivity, profile
+    """Return the bytes of all that was made on the way and kept for the way back."""
+    kept: dict[int, int] = {}
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-        _step(network.loss, ids, network)
-    held = most = 0
-    events = [event for event in found._memory_profile().timeline if event[1].name in ("CREATE", "DESTROY")]
-    for _, action, _, size in events:
-        held += size if action.name == "CREATE" else -size
-        most = max(most, held)
-    return most
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = network.loss(ids[:, :-1], ids[:, 1:])
+    own = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
+    del loss
+    return sum(size for place, size in kept.items() if place not in own)
 
 
 if __name__ == "__main__":

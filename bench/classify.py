@@ -15,7 +15,6 @@ import importlib
 import importlib.util
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import satchel
+from measuring import peak_megabytes
 from satchel.data.examples import held_out, numbered
 from satchel.evaluation.classification import interval
 from satchel.text.corpora import open_corpus
@@ -182,7 +182,7 @@ def _one_side(side: str, folder: str) -> None:
     seconds = time.perf_counter() - began
     gold = [label for label, _ in read(test)]
     accuracy = sum(a == b for a, b in zip(answers, gold, strict=True)) / len(gold)
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    megabytes = peak_megabytes()
     print(json.dumps({"accuracy": accuracy, "seconds": seconds, "megabytes": megabytes}))
 
 

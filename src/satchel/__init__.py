@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from satchel import lessons as lessons
+    from satchel import models as models
+    from satchel import nn as nn
     from satchel.api import Classifier as Classifier
     from satchel.api import LanguageModel as LanguageModel
     from satchel.api import load as load
@@ -25,16 +28,21 @@ _HOMES = {
     "train": "satchel.api",
 }
 
+# Packages that people use as `satchel.lessons` and so on.
+_PACKAGES = ("lessons", "models", "nn")
+
 __all__ = ["Classifier", "LanguageModel", "SatchelError", "__version__", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
     import importlib
 
+    if name in _PACKAGES:
+        return importlib.import_module(f"satchel.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_PACKAGES])

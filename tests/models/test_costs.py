@@ -19,6 +19,8 @@ def test_the_parameters_are_those_of_the_modules(name: str) -> None:
         counted = count(build_encoder(SETTINGS[name], VOCABULARY, causal=True), 16)
     made = build_encoder(SETTINGS[name], VOCABULARY, causal=True)
     assert counted.parameters == sum(parameter.numel() for parameter in made.parameters())
+    network = LanguageNetwork(made)
+    assert count(network, 16).parameters == counted.parameters, "tied vectors are counted once"
     assert "other" not in {cost.component for cost in counted.components}
 
 

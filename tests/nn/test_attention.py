@@ -154,6 +154,15 @@ def test_item_34_scores_are_divided_by_the_root_of_the_heads_width_or_of_the_wid
     torch.testing.assert_close(found["scores"][0], raw * factor)
 
 
+def test_item_17_the_base_of_the_softmax_is_a_choice() -> None:
+    x = random(2, 5, 12)
+    layer = layer_of({"base": 3.0}).double()
+    with recording(layer, "queries", "keys", "weights") as found:
+        layer(x)
+    scores = found["queries"][0] @ found["keys"][0].transpose(-1, -2) / 2
+    torch.testing.assert_close(found["weights"][0], softmax(scores, base=3.0))
+
+
 def test_items_35_and_36_queries_may_be_fewer_than_keys_and_rows_are_weighted_rows_of_the_values() -> None:
     queries, keys, values = random(3, 8), random(7, 8, seed=1), random(7, 5, seed=2)
     found, weights = attend(queries, keys, values, score=Dot(8))

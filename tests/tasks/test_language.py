@@ -10,6 +10,7 @@ import torch
 
 from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
+from satchel.models.build import build_encoder
 from satchel.tasks.language import (
     LanguageHead,
     LanguageNetwork,
@@ -18,7 +19,7 @@ from satchel.tasks.language import (
     shifted,
 )
 from satchel.tasks.objectives import NO_TARGET
-from tests.models.encoders import SETTINGS, VOCABULARY, make
+from tests.models.encoders import SETTINGS, VOCABULARY, make, transformer
 
 END = VOCABULARY - 1
 STATEFUL = ["dan", "window", "rnn", "gru", "lstm"]
@@ -178,6 +179,18 @@ def test_windows_move_on_by_half_and_every_token_sees_at_least_half_of_one(lengt
         logits = made(torch.tensor([ids[start : place + 1]]))[0, -1]
         assert found[place] == pytest.approx(logits.log_softmax(dim=-1)[ids[place + 1]].item(), rel=1e-10)
         assert place - start + 1 >= min(place + 1, 8)
+
+
+def test_a_window_of_odd_length_is_scored_from_where_the_one_before_ended() -> None:
+    torch.manual_seed(0)
+    made = LanguageNetwork(build_encoder(transformer(context=7), VOCABULARY, causal=True)).double().eval()
+    predictor = NetworkPredictor(made, END)
+    ids = [END, *text(20)]
+    found = predictor.score(np.array(ids)).logprobs
+    for place in range(20):
+        start = 0 if place < 7 else 3 * ((place - 4) // 3)
+        logits = made(torch.tensor([ids[start : place + 1]]))[0, -1]
+        assert found[place] == pytest.approx(logits.log_softmax(dim=-1)[ids[place + 1]].item(), rel=1e-10)
 
 
 def test_past_the_context_the_last_half_is_read_again() -> None:

@@ -217,12 +217,10 @@ class MultiHead(nn.Module):
         allowed = seen
         if bias is not None:
             allowed = bias if seen is None else bias.masked_fill(~seen, -math.inf)
-        found = F.scaled_dot_product_attention(
+        # Where a query sees nothing, torch gives zeros too.
+        return F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=allowed, dropout_p=dropout, scale=self.factor
         )
-        if seen is not None and not bool(seen.any(dim=-1).all()):
-            found = found.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)
-        return found
 
     def _visible(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
