@@ -15,7 +15,7 @@ import shutil
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,6 +62,53 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         _sync_folder(target.parent)
 
 
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file in one write, so that whoever reads it sees it whole or not at all."""
+    with _told(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            # A process that was killed may have left a line without its end.
+            torn = os.path.getsize(path) > 0 and not _ends_a_line(path)
+            os.write(descriptor, (b"\n" if torn else b"") + line + b"\n")
+        finally:
+            os.close(descriptor)
+
+
+def _ends_a_line(path: Path) -> bool:
+    with open(path, "rb") as handle:
+        handle.seek(-1, os.SEEK_END)
+        return handle.read() == b"\n"
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder. Under its own name it is there whole or not at all."""
+    aside = path.with_name(f".{path.name}.gone")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.rename(path, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let no other process work in a folder while the block runs. A lock ends with the process that holds it."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(
+                "is being trained by another process", "wait for it, or stop it", where=str(folder)
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Make `path` hold `data`, whole or not at all."""
     with new_file(path) as handle:
@@ -96,8 +143,10 @@ class NewFolder:
 
 
 @contextlib.contextmanager
-def new_folder(target: Path, replaceable: Callable[[Path], bool] | None = None) -> Iterator[NewFolder]:
-    """Make the folder `target` whole, or leave everything as it was.
+def new_folder(
+    target: Path, replaceable: Callable[[Path], bool] | None = None, changing: Collection[str] = ()
+) -> Iterator[NewFolder]:
+    """Make the folder `target` whole, or leave everything as it was. Files that are `changing` are not in its manifest.
 
     A folder that is there is replaced only if `replaceable` says so. A second process that makes
     the same folder is refused; what a killed process left behind is cleared away.
@@ -116,7 +165,7 @@ def new_folder(target: Path, replaceable: Callable[[Path], bool] | None = None) 
             _refuse_existing(target, replaceable)
             new.mkdir()
             yield NewFolder(new)
-            _seal(new)
+            _seal(new, changing)
             _refuse_existing(target, replaceable)
             _exchange(new, target)
             _sync_folder(target.parent)
@@ -206,9 +255,10 @@ def _swap(first: Path, second: Path) -> bool:
     raise OSError(number, os.strerror(number), str(second))
 
 
-def _seal(folder: Path) -> None:
+def _seal(folder: Path, changing: Collection[str]) -> None:
     """Write the manifest of a folder and sync every folder in it."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    fixed = (path for path in folder.rglob("*") if path.relative_to(folder).as_posix() not in changing)
+    files = sorted(path for path in fixed if path.is_file())
     manifest = {
         "schema_version": SCHEMA,
         "files": {

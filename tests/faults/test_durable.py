@@ -568,3 +568,39 @@ def test_json_comes_back_as_it_was() -> None:
 
 def test_a_name_that_is_not_unicode_can_be_written() -> None:
     assert durable.from_json(durable.to_json({"name": "\udcff.txt"}), "here") == {"name": "?.txt"}
+
+
+# --- lines, removal, locks, files that change ----------------------------------------------------------------
+
+
+def test_lines_are_added_whole_even_after_one_that_was_torn(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    durable.append_line(path, b"one")
+    durable.append_line(path, b"two")
+    assert path.read_bytes() == b"one\ntwo\n"
+    path.write_bytes(b"one\ntw")
+    durable.append_line(path, b"three")
+    assert path.read_bytes() == b"one\ntw\nthree\n"
+
+
+def test_a_removed_folder_is_gone_and_what_a_killed_removal_left_is_too(tmp_path: Path) -> None:
+    for name in ("a", ".a.gone"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    durable.remove_folder(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_locked_folder_is_refused_to_others_and_free_afterwards(tmp_path: Path) -> None:
+    refused = pytest.raises(RunError, match="is being trained by another process")
+    with durable.locked(tmp_path), refused, durable.locked(tmp_path):
+        pass
+    with durable.locked(tmp_path):
+        pass
+
+
+def test_files_that_change_are_not_in_the_manifest(tmp_path: Path) -> None:
+    with durable.new_folder(tmp_path / "run", changing=["model"]) as folder:
+        folder.write("model", b"1")
+        folder.write("config", b"2")
+    assert set(durable.read_manifest(tmp_path / "run")) == {"config"}

@@ -1,0 +1,182 @@
+"""The loop: a step is a transaction, and everything it depends on is the seed, the step, and what a checkpoint holds.
+
+A step computes the loss and its gradient, looks whether both are sound, and only then changes the weights. Nothing
+outside of it draws from its random numbers: they are seeded anew in every step.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from satchel.data.batches import generator
+from satchel.errors import SatchelError
+from satchel.training.optimizer import Optimizer
+from satchel.training.schedule import learning_rate
+from satchel.training.settings import TrainingSettings
+
+Stopped = Literal["finished", "time", "patience", "interrupted"]
+
+# A loss this many times the recent ones is no loss to learn from; so many of those in a row end the training.
+SPIKE = 3.0
+RECENT = 50
+MOST_SKIPPED = 20
+
+
+class Job(Protocol):
+    """What is trained: a network, and what each step's loss is."""
+
+    @property
+    def network(self) -> nn.Module:
+        """What is trained."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps it takes to see all of the data."""
+
+    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
+        """Return the summed loss of one part of a step's batch, and how many targets it has."""
+
+    def validate(self) -> float | None:
+        """Return the mean loss on what is held out, if anything is."""
+
+
+@dataclass
+class Progress:
+    """How far a training is; all of it is in a checkpoint. Floats are kept as they are, to the last bit."""
+
+    step: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    recent: list[float] = field(default_factory=list)
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best: float | None = None
+    best_step: int = 0
+    validations_since_best: int = 0
+
+    @property
+    def loss(self) -> float:
+        """The mean of the recent losses."""
+        return sum(self.recent) / len(self.recent) if self.recent else math.nan
+
+
+class DivergedError(SatchelError):
+    """Nothing but losses that cannot be learned from."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """What is done on the way: nothing that changes the training."""
+
+    stepped: Callable[[Progress, float], None]  # with the share of the training that is done
+    validated: Callable[[Progress, float], None]
+    save: Callable[[Progress], None]
+    should_stop: Callable[[], bool]
+
+
+class Trainer:
+    """Trains a job until its budget is spent."""
+
+    def __init__(self, job: Job, settings: TrainingSettings, events: Events, progress: Progress | None = None) -> None:
+        self.job, self.settings, self.events = job, settings, events
+        self.optimizer = Optimizer(job.network, settings)
+        self.progress = progress or Progress()
+
+    @property
+    def total_steps(self) -> int | None:
+        """How many steps there will be; None where the clock decides."""
+        if self.settings.steps is not None:
+            return self.settings.steps
+        if self.settings.epochs is not None:
+            return max(1, math.ceil(self.settings.epochs * self.job.steps_per_epoch))
+        return None
+
+    def done(self) -> float:
+        """Return the share of the training that is done."""
+        total = self.total_steps
+        if total is not None:
+            return min(1.0, self.progress.step / total)
+        assert self.settings.minutes is not None
+        return min(1.0, self.progress.seconds / (60 * self.settings.minutes))
+
+    def run(self) -> Stopped:
+        """Train, and return why it ended. What was reached is saved."""
+        progress, settings = self.progress, self.settings
+        stopped: Stopped = "finished" if self.total_steps is not None else "time"
+        self.job.network.train()
+        while self.done() < 1:
+            began = time.perf_counter()
+            self._step()
+            progress.seconds += time.perf_counter() - began
+            self.events.stepped(progress, self.done())
+            is_last = self.done() >= 1
+            if progress.step % settings.evaluate_every == 0 or is_last:
+                self._validate()
+            if settings.patience and progress.validations_since_best >= settings.patience:
+                stopped = "patience"
+                break
+            if self.events.should_stop():
+                stopped = "interrupted"
+                break
+            if progress.step % settings.checkpoint_every == 0 and not is_last:
+                self.events.save(progress)
+        self.events.save(progress)
+        return stopped
+
+    def _step(self) -> None:
+        progress, settings = self.progress, self.settings
+        self.optimizer.zero_grad()
+        total, targets = 0.0, 0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(generator("step", settings.seed, progress.step).integers(0, 1 << 62)))
+            losses = []
+            for part in range(settings.parts):
+                loss, count = self.job.loss(progress.step, part, settings.parts)
+                loss.backward()
+                losses.append(loss.detach())
+                targets += count
+            total = float(sum(losses))
+        mean = total / max(1, targets)
+        for parameter in self.optimizer.parameters:
+            if parameter.grad is not None:
+                parameter.grad /= max(1, targets)
+        norm = float(nn.utils.clip_grad_norm_(self.optimizer.parameters, settings.clip))
+        if self._is_sound(mean, norm):
+            self.optimizer.step(learning_rate(self.done(), settings.warmup))
+            progress.recent = [*progress.recent[1 - RECENT :], mean]
+            progress.skipped_in_a_row = 0
+        else:
+            progress.skipped += 1
+            progress.skipped_in_a_row += 1
+            if progress.skipped_in_a_row >= MOST_SKIPPED:
+                raise DivergedError(
+                    f"{MOST_SKIPPED} steps in a row had a loss that cannot be learned from, the last {mean:g}",
+                    "take a lower training.learning_rate; the last checkpoint is whole",
+                )
+        self.optimizer.zero_grad()
+        progress.step += 1
+        progress.tokens += targets
+
+    def _is_sound(self, loss: float, norm: float) -> bool:
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            return False
+        # At the beginning losses fall too fast to say what is usual.
+        settled = len(self.progress.recent) >= RECENT // 2
+        return not settled or loss <= SPIKE * self.progress.loss + 1e-6
+
+    def _validate(self) -> None:
+        progress = self.progress
+        found = self.job.validate()
+        self.job.network.train()
+        if found is None:
+            return
+        if progress.best is None or found < progress.best:
+            progress.best, progress.best_step, progress.validations_since_best = found, progress.step, 0
+        else:
+            progress.validations_since_best += 1
+        self.events.validated(progress, found)

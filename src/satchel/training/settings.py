@@ -1,0 +1,40 @@
+"""What training depends on besides the model and the data. No torch here: n-grams have a seed too."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from satchel.config import Settings
+
+
+class TrainingSettings(Settings):
+    """How a network is trained. An n-gram only takes the seed."""
+
+    seed: int = Field(0, ge=0, lt=1 << 63, description="what every random choice depends on")
+    steps: int | None = Field(None, ge=1, le=1 << 40, description="how many updates; or minutes, or epochs")
+    minutes: float | None = Field(None, gt=0, description="how long, in time spent training")
+    epochs: float | None = Field(None, gt=0, description="how often the text is read")
+    batch_tokens: int = Field(4096, ge=1, le=1 << 30, description="tokens in an update")
+    length: int | None = Field(None, ge=1, description="tokens in a row; else the model's context, or 128")
+    parts: int = Field(1, ge=1, description="an update is made of so many smaller batches")
+    learning_rate: float = Field(2e-3, gt=0, le=10, description="its highest value")
+    warmup: float = Field(0.05, ge=0, lt=1, description="the share of the training over which it rises")
+    optimizer: Literal["adamw", "muon"] = Field("adamw", description="adamw; muon for matrices inside the network")
+    weight_decay: float = Field(0.1, ge=0, le=10, description="of matrices")
+    clip: float = Field(1.0, gt=0, description="the largest norm of a gradient")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="the share of a target that goes to all classes")
+    patience: int = Field(0, ge=0, description="stop after so many validations without a better one; 0 never")
+    checkpoint_every: int = Field(500, ge=1, description="steps between two checkpoints")
+    evaluate_every: int = Field(250, ge=1, description="steps between two validations")
+    keep: int = Field(2, ge=1, le=1000, description="how many of the last checkpoints are kept, besides the best")
+    threads: int = Field(0, ge=0, le=1024, description="of the processor; 0 chooses by the model's size")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where it is trained")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="of the arithmetic")
+    compile: bool = Field(False, description="let torch compile the network")
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> "TrainingSettings":
+        given = [name for name in ("steps", "minutes", "epochs") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"expected one of steps, minutes and epochs, not {' and '.join(given)}")
+        return self

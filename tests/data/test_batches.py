@@ -1,0 +1,108 @@
+"""What a batch holds depends on the seed and the step alone, and every token has its turn."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from satchel.data.batches import NO_TARGET, RowBatches, StreamBatches, cut_documents, generator, padded
+
+
+@given(st.integers(2, 200), st.integers(1, 20), st.integers(1, 5), st.integers(0, 3))
+def test_a_window_is_a_stretch_of_the_stream_and_its_targets_are_one_place_on(
+    size: int, length: int, rows: int, seed: int
+) -> None:
+    batches = StreamBatches(np.arange(size), length, rows, seed)
+    for step in range(2 * batches.steps_per_epoch):
+        inputs, targets = batches.batch(step)
+        assert inputs.shape == targets.shape == (rows, min(length, size - 1))
+        assert (targets == inputs + 1).all()
+        assert (np.diff(inputs, axis=1) == 1).all()
+        assert targets.max() < size
+
+
+def test_an_epoch_sees_nearly_all_of_a_stream_once_and_another_one_cuts_elsewhere() -> None:
+    batches = StreamBatches(np.arange(1001), 10, 7, 0)
+    cuts = []
+    for epoch in range(2):
+        first = epoch * batches.steps_per_epoch
+        seen = Counter(
+            int(place)
+            for step in range(first, first + batches.steps_per_epoch)
+            for place in batches.batch(step)[0].flat
+        )
+        assert max(seen.values()) == 1
+        assert len(seen) >= 900
+        cuts.append(min(seen) % 10)
+    assert cuts[0] != cuts[1]
+
+
+def test_any_step_can_be_asked_for_at_any_time() -> None:
+    ids = np.arange(500)
+    one = StreamBatches(ids, 8, 4, 3)
+    in_order = [one.batch(step)[0].tolist() for step in range(40)]
+    for step in (39, 0, 17, 39):
+        assert StreamBatches(ids, 8, 4, 3).batch(step)[0].tolist() == in_order[step]
+    assert StreamBatches(ids, 8, 4, 4).batch(0)[0].tolist() != in_order[0]
+    lengths = np.arange(1, 60)
+    rows = RowBatches(lengths, 100, 3)
+    in_order = [rows.rows(step).tolist() for step in range(60)]
+    for step in (59, 0, 31, 59):
+        assert RowBatches(lengths, 100, 3).rows(step).tolist() == in_order[step]
+    assert RowBatches(lengths, 100, 4).rows(0).tolist() != in_order[0]
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=100), st.integers(1, 200), st.integers(0, 3))
+def test_every_row_has_its_turn_in_every_epoch_within_the_budget(lengths: list[int], tokens: int, seed: int) -> None:
+    batches = RowBatches(np.array(lengths), tokens, seed)
+    step = 0
+    for _ in range(3):
+        seen: list[int] = []
+        while len(seen) < len(lengths):
+            rows = batches.rows(step)
+            assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= tokens
+            seen += rows.tolist()
+            step += 1
+        assert sorted(seen) == list(range(len(lengths)))
+
+
+def test_rows_of_like_length_stand_together_and_batches_come_in_any_order() -> None:
+    lengths = generator("lengths", 0).integers(1, 100, 2000)
+    batches = RowBatches(lengths, 1000, 0)
+    steps = range(batches.steps_per_epoch)
+    padding = sum(len(batches.rows(step)) * lengths[batches.rows(step)].max() for step in steps) / lengths.sum()
+    assert padding < 1.15
+    longest = [int(lengths[batches.rows(step)].max()) for step in steps]
+    assert np.corrcoef(longest[1:], longest[:-1])[0, 1] < 0.5
+
+
+def test_documents_are_rows_of_their_own_and_long_ones_are_cut() -> None:
+    end = 9
+    ids = np.array([end, 1, 2, 3, 4, 5, end, end, 6, end])
+    documents = cut_documents(ids, end, 4)
+    found = [documents.batch(np.array([row]), 0) for row in range(len(documents.starts_R))]
+    assert [(inputs[0].tolist(), targets[0].tolist()) for inputs, targets in found] == [
+        ([9, 1, 2, 3], [1, 2, 3, 4]),
+        ([4, 5], [5, 9]),
+        ([9], [9]),
+        ([9, 6], [6, 9]),
+    ]
+    inputs, targets = documents.batch(np.array([1, 0]), 7)
+    assert inputs.tolist() == [[4, 5, 7, 7], [9, 1, 2, 3]]
+    assert targets.tolist() == [[5, 9, NO_TARGET, NO_TARGET], [1, 2, 3, 4]]
+
+
+def test_rows_are_padded_at_their_end() -> None:
+    ids, keep = padded([np.array([1]), np.array([2, 3]), np.array([], np.int64)], 8)
+    assert ids.tolist() == [[1, 8], [2, 3], [8, 8]]
+    assert keep.tolist() == [[True, False], [True, True], [False, False]]
+
+
+def test_random_numbers_depend_on_their_purpose() -> None:
+    draws = {name: generator(*name).integers(0, 1 << 60) for name in (("a", 0), ("a", 1), ("b", 0))}
+    assert len(set(draws.values())) == 3
+    assert generator("a", 0).integers(0, 1 << 60) == draws["a", 0]
+    with pytest.raises(TypeError):
+        hash(generator("a", 0).integers(0, 2, 3))

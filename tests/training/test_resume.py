@@ -1,0 +1,206 @@
+"""A training that was stopped goes on with the same bits; a loss that cannot be learned from changes nothing."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from satchel.data.batches import generator
+from satchel.errors import RunError
+from satchel.models.build import build_encoder
+from satchel.runs import checkpoint
+from satchel.tasks.language import LanguageNetwork
+from satchel.training import saving
+from satchel.training.jobs import LanguageJob
+from satchel.training.loop import DivergedError, Events, Progress, Trainer
+from satchel.training.settings import TrainingSettings
+from tests.models.encoders import SETTINGS, VOCABULARY
+
+END = VOCABULARY - 1
+FAMILIES = ["dan", "window", "gru", "lstm", "learned", "modern"]
+
+
+def text(size: int = 400) -> Any:
+    """Return ids in which each one mostly follows the one before."""
+    chance = generator("text", 0)
+    steps = np.where(chance.random(size) < 0.8, 1, chance.integers(0, END, size))
+    return np.concatenate([[END], np.cumsum(steps) % END])
+
+
+def trainer(name: str, steps: int = 12, saved: Any = None, stop: Any = None, **options: Any) -> Trainer:
+    torch.manual_seed(0)
+    dropout = SETTINGS[name].model_copy(update={"dropout": 0.2})
+    network = LanguageNetwork(build_encoder(dropout, VOCABULARY, causal=True))
+    tree = {"steps": steps, "batch_tokens": 48, "length": 8, "evaluate_every": 5, "checkpoint_every": 4, **options}
+    settings = TrainingSettings.model_validate(tree)
+    job = LanguageJob(network, text(), END, settings, stream=options.get("stream", True), valid=text(60))
+    events = Events(
+        stepped=lambda progress, done: None,
+        validated=lambda progress, loss: None,
+        save=saved or (lambda progress: None),
+        should_stop=stop or (lambda: False),
+    )
+    return Trainer(job, settings, events)
+
+
+def bits(made: Trainer) -> tuple[dict[str, bytes], list[str]]:
+    """Return the weights and what the optimizer remembers to the last bit, and the recent losses."""
+    arrays = saving.weights(made.job.network) | {
+        f"optimizer.{name}": value.numpy() for name, value in made.optimizer.state().items()
+    }
+    return {name: array.tobytes() for name, array in arrays.items()}, [loss.hex() for loss in made.progress.recent]
+
+
+def saving_to(run: Path, made: list[Trainer]) -> Any:
+    return lambda progress: saving.save(run, made[0], "0")
+
+
+def interrupted(name: str, run: Path, at: int, **options: Any) -> Trainer:
+    """Return a training that was stopped after some steps and gone on with in another."""
+    made: list[Trainer] = []
+    first = trainer(name, saved=saving_to(run, made), stop=lambda: made[0].progress.step == at, **options)
+    made.append(first)
+    assert first.run() == "interrupted"
+    second = trainer(name, saved=saving_to(run, made), **options)
+    made[0] = second
+    assert saving.restore(run, second) == ()
+    assert second.progress.step == at
+    second.run()
+    return second
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_resumed_training_has_the_bits_of_one_that_was_not_stopped(name: str, tmp_path: Path) -> None:
+    whole = trainer(name)
+    assert whole.run() == "finished"
+    for at in (1, 5, 8, 11):
+        assert bits(interrupted(name, tmp_path / str(at), at)) == bits(whole)
+
+
+@pytest.mark.parametrize("options", [{"parts": 3}, {"optimizer": "muon"}, {"steps": None, "epochs": 0.8}])
+def test_also_with_parts_muon_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
+    whole = trainer("learned", **options)
+    whole.run()
+    assert bits(interrupted("learned", tmp_path, 3, **options)) == bits(whole)
+
+
+@pytest.mark.parametrize("options", [{"checkpoint_every": 1}, {"checkpoint_every": 1000}, {"evaluate_every": 1}])
+def test_saving_and_validating_change_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+    plain = trainer("learned")
+    plain.run()
+    made: list[Trainer] = []
+    made.append(trainer("learned", saved=saving_to(tmp_path, made), **options))
+    made[0].run()
+    assert bits(made[0]) == bits(plain)
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path) -> None:
+    made: list[Trainer] = []
+    made.append(trainer("learned", saved=saving_to(tmp_path, made)))
+    made[0].run()
+    kept = sorted((tmp_path / "checkpoints").iterdir())
+    assert [path.name for path in kept[-2:]] == [checkpoint.name_of(8), checkpoint.name_of(12)]
+    for file in ("model.safetensors", "optimizer.safetensors", "progress.json"):
+        path = kept[-1] / file
+        sound = path.read_bytes()
+        for damaged in (
+            sound[:-1],
+            sound[:20],
+            b"",
+            bytes(len(sound)),
+            sound[:-9] + bytes([sound[-9] ^ 1]) + sound[-8:],
+        ):
+            path.write_bytes(damaged)
+            again = trainer("learned")
+            (told,) = saving.restore(tmp_path, again)
+            assert told.startswith(checkpoint.name_of(12))
+            assert again.progress.step == 8
+        path.write_bytes(sound)
+    for path in kept:
+        (path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(RunError, match=f"none of its {len(kept)} checkpoints is sound"):
+        saving.restore(tmp_path, trainer("learned"))
+    with pytest.raises(RunError, match="it has no checkpoint"):
+        saving.restore(tmp_path / "nowhere", trainer("learned"))
+
+
+def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
+    made: list[Trainer] = []
+    made.append(trainer("learned", steps=20, saved=saving_to(tmp_path, made), checkpoint_every=2, keep=3))
+    made[0].progress.best, made[0].progress.best_step = -1.0, 4  # nothing will be better
+    made[0].run()
+    found = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert found == [checkpoint.name_of(step) for step in (4, 16, 18, 20)]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e4])
+def test_a_loss_that_cannot_be_learned_from_never_reaches_the_weights(bad: float) -> None:
+    made = trainer("learned", steps=60)
+    made.progress.recent = [3.0] * 50
+    usual = made.job.loss
+    before: list[Any] = []
+
+    def loss(step: int, part: int, parts: int) -> Any:
+        value, count = usual(step, part, parts)
+        if step in (20, 21, 40):
+            before.append(bits(made)[0])
+            return value * bad, count
+        if step in (21 + 1, 41):
+            assert bits(made)[0] == before[-1]
+        return value, count
+
+    made.job.loss = loss  # type: ignore[method-assign]
+    made.run()
+    assert made.progress.skipped == 3
+    assert all(np.isfinite(array).all() for array in saving.weights(made.job.network).values())
+
+
+def test_nothing_but_bad_losses_ends_the_training() -> None:
+    made = trainer("learned", steps=60)
+    usual = made.job.loss
+    made.job.loss = lambda step, part, parts: (usual(step, part, parts)[0] * math.nan, 1)  # type: ignore[method-assign]
+    before = saving.weights(made.job.network)["encoder.embedding.weight"].copy()
+    with pytest.raises(DivergedError, match="20 steps in a row"):
+        made.run()
+    assert np.array_equal(saving.weights(made.job.network)["encoder.embedding.weight"], before)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_learns(name: str) -> None:
+    made = trainer(name, steps=120, learning_rate=0.02)
+    first = made.job.validate()
+    made.run()
+    last = made.job.validate()
+    assert first is not None
+    assert last is not None
+    # The mean of all words so far says little of the next one.
+    assert last < (0.95 if name == "dan" else 0.85) * first
+    assert made.progress.tokens == 120 * 48
+    assert made.progress.best is not None
+    assert made.progress.best <= last
+
+
+def test_the_clock_ends_a_training_by_minutes_and_patience_one_without_progress() -> None:
+    made = trainer("learned", steps=None, minutes=0.01)  # type: ignore[arg-type]
+    assert made.run() == "time"
+    assert 0.6 <= made.progress.seconds < 10
+    patient = trainer("learned", steps=200, evaluate_every=1, patience=3, learning_rate=1e-9)
+    assert patient.run() == "patience"
+    assert patient.progress.step < 200
+
+
+def test_a_checkpoint_is_plain_files(tmp_path: Path) -> None:
+    made: list[Trainer] = []
+    made.append(trainer("lstm", steps=4, saved=saving_to(tmp_path, made)))
+    made[0].run()
+    (folder,) = (tmp_path / "checkpoints").iterdir()
+    assert {path.name for path in folder.iterdir()} == {
+        "manifest.json", "model.safetensors", "optimizer.safetensors", "progress.json",
+    }  # fmt: skip
+    progress = json.loads((folder / "progress.json").read_text())
+    assert progress["step"] == 4
+    assert isinstance(Progress(), Progress)
