@@ -225,7 +225,7 @@ def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
         (["info", "missing.toml"], "cannot be read"),
         (["trian", "verse.txt"], "No such command 'trian'"),
         (["train", "verse.txt", "--forse"], "No such option: --forse"),
-        (["train"], "Missing argument"),
+        (["train"], "found no DATA"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_in_a_line_and_leaves_nothing(

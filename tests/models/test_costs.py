@@ -75,12 +75,12 @@ def test_item_63_the_sizes_of_gpt3_and_their_two_misprints() -> None:
 
 
 def test_the_named_sizes_are_the_promised_ones() -> None:
-    assert {name: size_tree("transformer", name)["width"] for name in SIZES} == {  # type: ignore[arg-type]
+    assert {name: size_tree("transformer", name)["width"] for name in SIZES} == {
         "nano": 128, "tiny": 256, "micro": 384, "mini": 640, "small": 768,
     }  # fmt: skip
     assert size_tree("lstm", "mini") == {"width": 650, "layers": 2}
     # The paper's Transformers: V 50264, 512 positions.
     for name, total in (("micro", 30_145_536), ("mini", 71_886_080), ("small", 124_051_968)):
-        settings = TransformerSettings.model_validate(size_tree("transformer", name))  # type: ignore[arg-type]
+        settings = TransformerSettings.model_validate(size_tree("transformer", name))
         with weightless():
             assert count(Transformer(settings, 50264, causal=True), 1).parameters == total

@@ -41,7 +41,7 @@ def trainer(name: str, steps: int = 12, saved: Any = None, stop: Any = None, **o
     events = Events(
         stepped=lambda progress, done: None,
         validated=lambda progress, loss: None,
-        save=saved or (lambda progress: None),
+        save=saved or (lambda trainer: None),
         should_stop=stop or (lambda: False),
     )
     return Trainer(job, settings, events)
@@ -55,18 +55,16 @@ def bits(made: Trainer) -> tuple[dict[str, bytes], list[str]]:
     return {name: array.tobytes() for name, array in arrays.items()}, [loss.hex() for loss in made.progress.recent]
 
 
-def saving_to(run: Path, made: list[Trainer]) -> Any:
-    return lambda progress: saving.save(run, made[0], "0")
+def saving_to(run: Path) -> Any:
+    return lambda made: saving.save(run, made, "0")
 
 
 def interrupted(name: str, run: Path, at: int, **options: Any) -> Trainer:
     """Return a training that was stopped after some steps and gone on with in another."""
-    made: list[Trainer] = []
-    first = trainer(name, saved=saving_to(run, made), stop=lambda: made[0].progress.step == at, **options)
-    made.append(first)
+    steps = iter(range(1, 1000))
+    first = trainer(name, saved=saving_to(run), stop=lambda: next(steps) == at, **options)
     assert first.run() == "interrupted"
-    second = trainer(name, saved=saving_to(run, made), **options)
-    made[0] = second
+    second = trainer(name, saved=saving_to(run), **options)
     assert saving.restore(run, second) == ()
     assert second.progress.step == at
     second.run()
@@ -92,16 +90,14 @@ def test_also_with_parts_muon_and_epochs(options: dict[str, Any], tmp_path: Path
 def test_saving_and_validating_change_nothing(options: dict[str, Any], tmp_path: Path) -> None:
     plain = trainer("learned")
     plain.run()
-    made: list[Trainer] = []
-    made.append(trainer("learned", saved=saving_to(tmp_path, made), **options))
-    made[0].run()
-    assert bits(made[0]) == bits(plain)
+    made = trainer("learned", saved=saving_to(tmp_path), **options)
+    made.run()
+    assert bits(made) == bits(plain)
 
 
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path) -> None:
-    made: list[Trainer] = []
-    made.append(trainer("learned", saved=saving_to(tmp_path, made)))
-    made[0].run()
+    made = trainer("learned", saved=saving_to(tmp_path))
+    made.run()
     kept = sorted((tmp_path / "checkpoints").iterdir())
     assert [path.name for path in kept[-2:]] == [checkpoint.name_of(8), checkpoint.name_of(12)]
     for file in ("model.safetensors", "optimizer.safetensors", "progress.json"):
@@ -129,10 +125,9 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path
 
 
 def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
-    made: list[Trainer] = []
-    made.append(trainer("learned", steps=20, saved=saving_to(tmp_path, made), checkpoint_every=2, keep=3))
-    made[0].progress.best, made[0].progress.best_step = -1.0, 4  # nothing will be better
-    made[0].run()
+    made = trainer("learned", steps=20, saved=saving_to(tmp_path), checkpoint_every=2, keep=3)
+    made.progress.best, made.progress.best_step = -1.0, 4  # nothing will be better
+    made.run()
     found = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert found == [checkpoint.name_of(step) for step in (4, 16, 18, 20)]
 
@@ -194,9 +189,8 @@ def test_the_clock_ends_a_training_by_minutes_and_patience_one_without_progress(
 
 
 def test_a_checkpoint_is_plain_files(tmp_path: Path) -> None:
-    made: list[Trainer] = []
-    made.append(trainer("lstm", steps=4, saved=saving_to(tmp_path, made)))
-    made[0].run()
+    made = trainer("lstm", steps=4, saved=saving_to(tmp_path))
+    made.run()
     (folder,) = (tmp_path / "checkpoints").iterdir()
     assert {path.name for path in folder.iterdir()} == {
         "manifest.json", "model.safetensors", "optimizer.safetensors", "progress.json",

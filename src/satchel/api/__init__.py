@@ -6,7 +6,7 @@ from satchel.api.language import LanguageModel, cost_by_order
 from satchel.api.loading import import_arpa, load, load_classifier, load_language_model, load_model
 from satchel.api.planning import Plan, plan
 from satchel.api.recipes import RECIPES
-from satchel.api.training import carry_out, train
+from satchel.api.training import carry_out, resume, train
 
 __all__ = [
     "RECIPES",
@@ -25,5 +25,6 @@ __all__ = [
     "load_model",
     "mix",
     "plan",
+    "resume",
     "train",
 ]

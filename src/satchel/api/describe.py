@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import satchel
 from satchel import config, tensors
 from satchel.api.loading import read_settings
-from satchel.api.settings import build_settings
+from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, build_settings
 from satchel.errors import SettingsError
 from satchel.runs import folder as runs
 
@@ -46,14 +46,12 @@ def describe(name: str | None) -> dict[str, Any]:
 
 def _settings_file(name: str) -> dict[str, Any]:
     tree = config.read_toml(Path(name))
-    model = tree.get("model")
-    kind = model.get("kind", "ngram") if isinstance(model, dict) else "ngram"
-    if kind in ("ngram", "mix"):
-        return {"settings": build_settings(tree, name).model_dump(mode="json")}
-    from satchel.api import networks
+    settings = build_settings(tree, name)
+    if isinstance(settings, (LanguageSettings, ClassifierSettings)):
+        return {"settings": settings.model_dump(mode="json")}
+    from satchel.api.networks import network_costs
 
-    settings = config.build(networks.NetworkSettings, tree, name)
-    costs = networks.network_costs(settings)
+    costs = network_costs(settings, settings.vocabulary)
     return {"settings": settings.model_dump(mode="json"), "vocabulary": settings.vocabulary, **_costs(costs)}
 
 
@@ -109,6 +107,11 @@ def _run(folder: Path) -> dict[str, Any]:
     files = {
         path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
     }
+    counted: dict[str, Any] = {}
+    if not isinstance(settings, (LanguageSettings, ClassifierSettings, MixRunSettings)):
+        from satchel.api.networks import network_costs
+
+        counted = _costs(network_costs(settings, described.tokenizer.size + 1))
     return {
         "run": str(folder),
         "task": described.task,
@@ -123,6 +126,7 @@ def _run(folder: Path) -> dict[str, Any]:
         "facts": described.facts,
         "versions": described.versions,
         "bytes": files,
+        **counted,
     }
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from satchel.runs import folder as runs
 from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, Piece, bytes_source
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
+
+if TYPE_CHECKING:
+    from satchel.api.networks import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,13 @@ class NextTokens:
 class LanguageModel(Model):
     """A trained language model and everything it can be asked."""
 
-    settings: LanguageSettings | MixRunSettings
+    settings: "LanguageSettings | MixRunSettings | NetworkSettings"
 
     def __init__(
         self,
         predictor: Predictor,
         tokenizer: Tokenizer,
-        settings: LanguageSettings | MixRunSettings,
+        settings: "LanguageSettings | MixRunSettings | NetworkSettings",
         run: runs.RunConfig,
         folder: Path,
     ) -> None:
@@ -162,7 +165,7 @@ def fit_language_model(
     settings = planned.settings
     assert isinstance(settings, LanguageSettings)
     sha256 = corpus.identity()
-    tokenizer = _write_token_files(folder, corpus, sha256, planned, progress)
+    tokenizer = write_token_files(folder, corpus, sha256, planned, progress)
     tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
     fitted = estimate(
         tokens.ids,
@@ -200,7 +203,7 @@ def fit_language_model(
     return trained
 
 
-def _write_token_files(
+def write_token_files(
     folder: durable.NewFolder, corpus: Corpus, sha256: str, planned: Plan, progress: Progress
 ) -> Tokenizer:
     """Write the train tokens, and the validation tokens if there are any; return the tokenizer."""

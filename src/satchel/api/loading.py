@@ -1,7 +1,7 @@
 """From a run folder, or from a file of another tool, to a model."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from satchel.ngram.tables import Table, table_from_arrays
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
+
+if TYPE_CHECKING:
+    from satchel.api.networks import NetworkSettings
 
 
 def load(run: str | Path) -> Any:
@@ -50,6 +53,11 @@ def load_model(run: str | Path) -> LanguageModel | Classifier:
     elif isinstance(settings, MixRunSettings):
         mix = _mix(folder, arrays, settings.model.parts, tokenizer)
         model = LanguageModel(mix, tokenizer, settings, described, folder)
+    elif not isinstance(settings, LanguageSettings):
+        from satchel.api.networks import network_predictor
+
+        predictor = network_predictor(settings, tokenizer, arrays, str(path))
+        model = LanguageModel(predictor, tokenizer, settings, described, folder)
     else:
         table = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
         model = LanguageModel(table, tokenizer, settings, described, folder)
@@ -76,7 +84,9 @@ def load_classifier(run: str | Path) -> Classifier:
     return model
 
 
-def read_settings(described: runs.RunConfig, folder: Path) -> LanguageSettings | MixRunSettings | ClassifierSettings:
+def read_settings(
+    described: runs.RunConfig, folder: Path
+) -> "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings":
     """Return the settings of a run by its task and the kind of its model."""
     where = str(folder / runs.CONFIG)
     model = described.settings.get("model")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from satchel import config
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings
@@ -13,6 +14,9 @@ from satchel.runs import folder as runs
 from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from satchel.api.networks import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class TrainReport:
     valid: Likelihood | Classification | None
     reasons: tuple[str, ...]
     counts: TokenCounts
+    steps: int = 0
+    stopped: str = "finished"
 
 
 class Model:
@@ -35,7 +41,7 @@ class Model:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        settings: LanguageSettings | MixRunSettings | ClassifierSettings,
+        settings: "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings",
         run: runs.RunConfig,
         folder: Path,
     ) -> None:

@@ -1,7 +1,7 @@
 """The whole tree of settings of a run, and how a long task says how far it is."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from satchel.ngram.classes import ClassNgramSettings
 from satchel.ngram.smoothing import NgramSettings
 from satchel.text.reading import DataSettings
 from satchel.text.tokenizer import TokenizerSettings
+from satchel.training.settings import SeedSettings
 
 # What is going on, and how much of it is done (None where nobody can tell).
 Progress = Callable[[str, float | None], None]
@@ -19,12 +20,6 @@ Progress = Callable[[str, float | None], None]
 
 def silent(stage: str, done: float | None) -> None:
     del stage, done
-
-
-class TrainingSettings(Settings):
-    """What training depends on besides the model and the data."""
-
-    seed: int = Field(0, ge=0, lt=1 << 63, description="what every random choice depends on")
 
 
 class MixSettings(Settings):
@@ -39,7 +34,7 @@ class SharedSettings(Settings):
 
     data: DataSettings = DataSettings()
     tokenizer: TokenizerSettings = TokenizerSettings()
-    training: TrainingSettings = TrainingSettings()
+    training: SeedSettings = SeedSettings()
 
 
 class LanguageSettings(SharedSettings):
@@ -63,16 +58,27 @@ class ClassifierSettings(SharedSettings):
     model: ClassNgramSettings = ClassNgramSettings()
 
 
-RunSettings = LanguageSettings | ClassifierSettings
+if TYPE_CHECKING:
+    from satchel.api.networks import NetworkSettings
+
+    RunSettings: TypeAlias = LanguageSettings | ClassifierSettings | NetworkSettings
+
+# The kinds of models that need torch, and whose settings do.
+NETWORKS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
 TASKS: dict[str, type[LanguageSettings] | type[ClassifierSettings]] = {
     "lm": LanguageSettings,
     "classify": ClassifierSettings,
 }
 
 
-def build_settings(tree: config.Tree, where: str = "") -> RunSettings:
+def build_settings(tree: config.Tree, where: str = "") -> "RunSettings":
     """Return the settings that a tree spells, for the task that it names; lm if it names none."""
     task = tree.get("task", "lm")
     if task not in TASKS:
         raise SettingsError(f"task: found {task!r}, expected {' or '.join(TASKS)}", where=where)
+    model = tree.get("model")
+    if isinstance(model, dict) and model.get("kind") in NETWORKS:
+        from satchel.api.networks import NetworkSettings
+
+        return config.build(NetworkSettings, tree, where)
     return config.build(TASKS[task], tree, where)

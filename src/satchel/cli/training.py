@@ -1,5 +1,7 @@
 """`satchel train` and `satchel demo`."""
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,16 +22,24 @@ def add_to(app: typer.Typer) -> None:
 
 
 def train(
-    data: Annotated[str, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")],
+    data: Annotated[
+        str | None, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")
+    ] = None,
     task: Annotated[str | None, Option(help="lm or classify; without it, what the data is for.")] = None,
-    model: Annotated[str | None, Option(help="ngram.")] = None,
+    model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm or transformer.")] = None,
+    size: Annotated[str | None, Option(help="Of a network: nano, tiny, micro, mini or small.")] = None,
     recipe: Annotated[str | None, Option(help="The name of a recipe (imdb-ngram), or a .toml file.")] = None,
     tokenizer: Annotated[
         str | None, Option(help="char, byte, word, bpe:N, unigram:N, a run, or a tokenizer.json.")
     ] = None,
     valid: Annotated[str | None, Option(help="A file, or the fraction to hold out.")] = None,
     settings: Annotated[list[str] | None, Option("--set", help="A setting, such as model.order=5.")] = None,
+    minutes: Annotated[float | None, Option(help="How long a network is trained.")] = None,
+    steps: Annotated[int | None, Option(help="How many updates a network gets.")] = None,
+    epochs: Annotated[float | None, Option(help="How often a network reads the text.")] = None,
     seed: Annotated[int | None, Option(help="What every random choice depends on.")] = None,
+    threads: Annotated[int | None, Option(help="Threads of the processor for a network.")] = None,
+    resume: Annotated[Path | None, Option(help="A run to go on with, exactly where it stopped.")] = None,
     encoding: Encoding = None,
     encoding_errors: EncodingErrors = None,
     columns: Columns = None,
@@ -43,7 +53,16 @@ def train(
 ) -> None:
     """Train a model on a text or a table; it becomes a run folder."""
     from satchel import api, config
+    from satchel.errors import SettingsError
 
+    if (data is None) == (resume is None):
+        raise SettingsError("found no DATA, or both DATA and --resume", "name what to train on, or a run to go on with")
+    if resume is not None:
+        with Progress() as progress, Stopping() as stopping:
+            gone_on = api.resume(resume, progress=progress, should_stop=stopping)
+        _finish(gone_on, stopping, as_json)
+        return
+    assert data is not None
     tree = config.parse_assignments(settings or [])
     given = reading(
         columns,
@@ -63,6 +82,11 @@ def train(
         tokenizer=tokenizer,
         valid=_valid(valid),
         seed=seed,
+        size=size,
+        minutes=minutes,
+        steps=steps,
+        epochs=epochs,
+        threads=threads,
         settings=tree,
     )
     if dry_run:
@@ -70,13 +94,45 @@ def train(
         return
     for reason in planned.reasons:
         say(reason)
-    with Progress() as progress:
-        trained = api.carry_out(planned, out=out, force=force, progress=progress)
-    report = train_json(trained)
+    with Progress() as progress, Stopping() as stopping:
+        trained = api.carry_out(planned, out=out, force=force, progress=progress, should_stop=stopping)
+    _finish(trained, stopping, as_json)
+
+
+class Stopping:
+    """Turns a signal into a flag once a training asks for it: it saves and ends; a second signal ends it at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._before: dict[int, Any] = {}
+
+    def __call__(self) -> bool:
+        if not self._before:
+            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        return bool(self.signal)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.signal:
+            os._exit(128 + number)
+        self.signal = number
+
+    def __enter__(self) -> "Stopping":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def _finish(trained: "LanguageModel | Classifier", stopping: Stopping, as_json: bool) -> None:
+    """Print what came of a training, and leave as it was asked to."""
     if as_json:
-        emit_json(report)
+        emit_json(train_json(trained))
     else:
         _show_report(trained)
+    if trained.report is not None and trained.report.stopped == "interrupted":
+        say(f"saved at step {trained.report.steps:,}; go on with: satchel train --resume {trained.report.run}")
+        raise typer.Exit(128 + stopping.signal)
 
 
 def _valid(text: str | None) -> str | float | None:
@@ -98,12 +154,12 @@ def train_json(trained: "LanguageModel | Classifier") -> dict[str, Any]:
         "task": trained.settings.task,
         "model": trained.settings.model.kind,
         "parameters": report.parameters,
-        "steps": 0,
+        "steps": report.steps,
         "seconds": round(report.seconds, 3),
         "tokens_per_second": round(report.tokens_per_second, 1),
         "train_loss": report.train_loss,
         "valid": _valid_json(trained, report.valid),
-        "stopped": "finished",
+        "stopped": report.stopped,
     }
 
 
@@ -151,8 +207,12 @@ def _show_report(trained: "LanguageModel | Classifier") -> None:
     pairs = [
         ("text", f"{counts['characters']:,} characters, {counts['tokens']:,} tokens{unknown}"),
         ("tokenizer", f"{trained.tokenizer.kind}, {trained.tokenizer.size:,} tokens"),
-        ("n-grams", " + ".join(f"{size:,}" for size in facts["ngrams"])),
     ]
+    if "ngrams" in facts:
+        pairs.append(("n-grams", " + ".join(f"{size:,}" for size in facts["ngrams"])))
+    else:
+        pairs.append(("parameters", f"{report.parameters:,}"))
+        pairs.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
     if isinstance(trained, api.Classifier):
         from satchel.cli.classifying import accuracy_line
 
@@ -166,7 +226,8 @@ def _show_report(trained: "LanguageModel | Classifier") -> None:
             pairs.append(("held out", accuracy_line(report.valid)))  # type: ignore[arg-type]
         following = f"next: satchel classify {report.run} 'a text'"
     else:
-        print(f"{report.run}: a language model (task lm), {_ngrams(trained)}")
+        kind = trained.settings.model.kind
+        print(f"{report.run}: a language model (task lm), {_ngrams(trained) if kind == 'ngram' else kind}")
         pairs.append(("train", f"{report.train_loss:.4f} nats/token"))
         if report.valid:
             pairs.append(("held out", likelihood_line(report.valid)))

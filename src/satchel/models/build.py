@@ -1,6 +1,6 @@
 """From settings to an encoder, and the sizes people choose by name."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,7 +13,6 @@ from satchel.models.window import Window, WindowSettings
 EncoderSettings = Annotated[
     DanSettings | WindowSettings | RecurrentSettings | TransformerSettings, Field(discriminator="kind")
 ]
-Size = Literal["nano", "tiny", "micro", "mini", "small"]
 
 # Width, layers, heads, context; recurrent ones have their own widths and layers.
 SIZES = {
@@ -39,7 +38,7 @@ def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -
             return Transformer(settings, vocabulary, causal=causal)
 
 
-def size_tree(kind: str, size: Size) -> dict[str, int]:
+def size_tree(kind: str, size: str) -> dict[str, int]:
     """Return the settings that the name of a size stands for, for one kind of encoder."""
     width, layers, heads, context = SIZES[size]
     if kind == "transformer":

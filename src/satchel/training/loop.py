@@ -75,7 +75,7 @@ class Events:
 
     stepped: Callable[[Progress, float], None]  # with the share of the training that is done
     validated: Callable[[Progress, float], None]
-    save: Callable[[Progress], None]
+    save: Callable[["Trainer"], None]
     should_stop: Callable[[], bool]
 
 
@@ -124,8 +124,8 @@ class Trainer:
                 stopped = "interrupted"
                 break
             if progress.step % settings.checkpoint_every == 0 and not is_last:
-                self.events.save(progress)
-        self.events.save(progress)
+                self.events.save(self)
+        self.events.save(self)
         return stopped
 
     def _step(self) -> None:

@@ -7,10 +7,15 @@ from pydantic import Field, model_validator
 from satchel.config import Settings
 
 
-class TrainingSettings(Settings):
-    """How a network is trained. An n-gram only takes the seed."""
+class SeedSettings(Settings):
+    """What everything that is trained has."""
 
     seed: int = Field(0, ge=0, lt=1 << 63, description="what every random choice depends on")
+
+
+class TrainingSettings(SeedSettings):
+    """How a network is trained."""
+
     steps: int | None = Field(None, ge=1, le=1 << 40, description="how many updates; or minutes, or epochs")
     minutes: float | None = Field(None, gt=0, description="how long, in time spent training")
     epochs: float | None = Field(None, gt=0, description="how often the text is read")

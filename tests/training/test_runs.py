@@ -1,0 +1,117 @@
+"""Networks as runs: trained from the command line, stopped, gone on with, loaded, asked."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import satchel
+from satchel import api
+from satchel.errors import RunError, SettingsError
+from tests.conftest import VERSE
+
+SMALL = {"model.width": 16, "model.heads": 2, "model.layers": 1, "model.context": 16, "training.batch_tokens": 128}
+
+
+def train(text: Path, out: Path, **options: Any) -> Any:
+    settings = {**SMALL, "training.evaluate_every": 5, "training.checkpoint_every": 7, **options.pop("settings", {})}
+    return satchel.train(text, model="transformer", tokenizer="char", out=out, settings=settings, **options)
+
+
+def test_a_trained_network_answers_everything_a_model_answers(verse: Path, tmp_path: Path) -> None:
+    model = train(verse, tmp_path / "run", steps=60, settings={"training.learning_rate": 0.02})
+    assert (model.report.steps, model.report.stopped) == (60, "finished")
+    assert model.report.valid.nats_per_token < 2.9
+    again = satchel.load(tmp_path / "run")
+    assert again.evaluate() == model.report.valid
+    assert again.evaluate(verse).bits_per_byte > 0
+    assert len(again.score("The cat").logprobs) == 7
+    assert again.generate("The ", tokens=30, seed=0).text == model.generate("The ", tokens=30, seed=0).text
+    assert sum(again.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().strip().split("\n")]
+    assert [line["step"] for line in lines] == list(range(5, 61, 5))
+
+
+@pytest.mark.parametrize("kind", ["dan", "window", "rnn", "gru", "lstm"])
+def test_every_kind_of_network_can_be_trained_and_loaded(kind: str, verse: Path, tmp_path: Path) -> None:
+    settings = {"model.width": 16, "data.documents": "line"}
+    model = satchel.train(verse, model=kind, tokenizer="char", steps=3, settings=settings, out=tmp_path / "run")
+    assert satchel.load(tmp_path / "run").evaluate() == model.report.valid
+
+
+def test_a_run_that_was_interrupted_goes_on_with_the_same_bits(verse: Path, tmp_path: Path) -> None:
+    train(verse, tmp_path / "whole", steps=20)
+    steps = iter(range(1, 100))
+    planned = api.plan(
+        verse,
+        model="transformer",
+        tokenizer="char",
+        steps=20,
+        settings={**SMALL, "training.evaluate_every": 5, "training.checkpoint_every": 7},
+    )
+    stopped = api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
+    assert stopped.report is not None
+    assert (stopped.report.steps, stopped.report.stopped) == (9, "interrupted")
+    assert api.resume(tmp_path / "part").report.steps == 20  # type: ignore[union-attr]
+    for name in ("model.safetensors", "checkpoints/step-0000000020/model.safetensors", "config.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
+    with pytest.raises(RunError, match="is finished"):
+        api.resume(tmp_path / "part")
+
+
+def test_what_cannot_be_gone_on_with_is_told(verse: Path, tmp_path: Path) -> None:
+    satchel.train(verse, tokenizer="char", out=tmp_path / "counted")
+    with pytest.raises(RunError, match="was counted"):
+        api.resume(tmp_path / "counted")
+    with pytest.raises(SettingsError, match="n-grams have none"):
+        satchel.train(verse, size="nano", out=tmp_path / "x")
+    with pytest.raises(SettingsError, match="expected nano, tiny"):
+        satchel.train(verse, model="lstm", size="huge", out=tmp_path / "x")
+    with pytest.raises(SettingsError, match="expected one of steps, minutes and epochs"):
+        satchel.train(verse, model="lstm", steps=3, minutes=1, out=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def start(text: Path, out: Path) -> "subprocess.Popen[str]":
+    sets = [f"--set={key}={value}" for key, value in {**SMALL, "training.checkpoint_every": 20}.items()]
+    command = [sys.executable, "-m", "satchel", "train", str(text), "--model", "transformer", "--tokenizer", "char"]
+    return subprocess.Popen([*command, "--steps", "4000", *sets, "-o", str(out)], stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert path.exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(VERSE * 5)
+    process = start(tmp_path / "text.txt", tmp_path / "run")
+    wait_for(tmp_path / "run" / "checkpoints" / "step-0000000020")
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert f"satchel train --resume {tmp_path / 'run'}" in said
+    assert satchel.load(tmp_path / "run").evaluate().tokens > 0
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint_and_is_not_trained_twice_at_once(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(VERSE * 5)
+    process = start(tmp_path / "text.txt", tmp_path / "run")
+    wait_for(tmp_path / "run" / "checkpoints" / "step-0000000020")
+    with pytest.raises(RunError, match="is being trained by another process"):
+        api.resume(tmp_path / "run")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    steps = iter(range(1, 100))
+    gone_on = api.resume(tmp_path / "run", should_stop=lambda: next(steps) == 3)
+    assert gone_on.report is not None
+    assert gone_on.report.steps % 20 == 3
