@@ -113,6 +113,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, verse: Path) 
     assert done.stderr.splitlines()[-1] == "0"
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_gone_already_is_no_error(unbuffered: str, tmp_path: Path) -> None:
+    command = f"({sys.executable} -m satchel lesson sense-selection; echo $? >&2) | true"
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=True, env=environment
+    )
+    assert done.stderr.split("\n")[-2] == "0"
+    assert "Error" not in done.stderr
+
+
 def large_text(folder: Path) -> Path:
     """Return a text that takes seconds to train on."""
     path = folder / "large.txt"

@@ -72,9 +72,12 @@ def run(arguments: list[str]) -> int:
     except SatchelError as error:
         return _tell(error, str(error))
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain once more when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _seen_enough()
+    except SystemExit as left:
+        # Where a verb itself finds the pipe closed, the library of the command line leaves with a code of its own.
+        if isinstance(left.__context__, BrokenPipeError):
+            return _seen_enough()
+        raise
     except Stopped as stopped:
         return _tell(None, "interrupted; nothing was left half-written", stopped.code)
     except MemoryError as error:
@@ -88,6 +91,12 @@ def run(arguments: list[str]) -> int:
         _show_traceback()
         return _tell(None, "this is a bug in satchel, not in your data: please report the lines above", 1)
     return code if isinstance(code, int) else 0
+
+
+def _seen_enough() -> int:
+    """Go quietly: whoever read the output has closed it. Python would complain once more when it does."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _usage(error: Exception) -> int:
