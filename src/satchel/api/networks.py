@@ -103,7 +103,7 @@ def _arithmetic(training: TrainingSettings, parameters: int) -> dict[str, Any]:
     """Return what decides the last bit of every sum; a run is gone on with under the same."""
     small = 6.0 * parameters * training.batch_tokens < SMALL_STEP
     threads = training.threads or (1 if small else os.cpu_count() or 1)
-    return {"threads": threads, "torch": torch.__version__, "precision": training.precision}
+    return {"threads": threads, "torch": torch.__version__}
 
 
 def train_run(
