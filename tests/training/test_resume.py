@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from satchel import tensors
 from satchel.data.batches import generator
 from satchel.errors import RunError
 from satchel.models.build import build_encoder
@@ -95,8 +96,27 @@ def test_saving_and_validating_change_nothing(options: dict[str, Any], tmp_path:
     assert bits(made) == bits(plain)
 
 
+def test_the_weights_that_did_best_are_kept_whenever_that_was(tmp_path: Path) -> None:
+    made = trainer("learned", steps=20, saved=saving_to(tmp_path), evaluate_every=3, checkpoint_every=7)
+    costs = iter([3.0, 2.0, 5.0, 6.0, 4.0, 7.0, 8.0])
+    at_best: list[dict[str, bytes]] = []
+
+    def validate() -> float:
+        if made.progress.step == 6:
+            at_best.append(bits(made)[0])
+        return next(costs)
+
+    made.job.validate = validate  # type: ignore[method-assign]
+    made.run()
+    assert made.progress.best_step == 6
+    arrays, metadata = tensors.read(tmp_path / "model.safetensors")
+    assert metadata["step"] == "6"
+    assert {name: array.tobytes() for name, array in arrays.items()}.items() <= at_best[0].items()
+    assert (tmp_path / "checkpoints" / checkpoint.name_of(6)).is_dir()
+
+
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path) -> None:
-    made = trainer("learned", saved=saving_to(tmp_path))
+    made = trainer("learned", saved=saving_to(tmp_path), evaluate_every=1000)
     made.run()
     kept = sorted((tmp_path / "checkpoints").iterdir())
     assert [path.name for path in kept[-2:]] == [checkpoint.name_of(8), checkpoint.name_of(12)]

@@ -115,15 +115,16 @@ class Trainer:
             progress.seconds += time.perf_counter() - began
             self.events.stepped(progress, self.done())
             is_last = self.done() >= 1
+            improved = False
             if progress.step % settings.evaluate_every == 0 or is_last:
-                self._validate()
+                improved = self._validate()
             if settings.patience and progress.validations_since_best >= settings.patience:
                 stopped = "patience"
                 break
             if self.events.should_stop():
                 stopped = "interrupted"
                 break
-            if progress.step % settings.checkpoint_every == 0 and not is_last:
+            if (improved or progress.step % settings.checkpoint_every == 0) and not is_last:
                 self.events.save(self)
         self.events.save(self)
         return stopped
@@ -169,14 +170,17 @@ class Trainer:
         settled = len(self.progress.recent) >= RECENT // 2
         return not settled or loss <= SPIKE * self.progress.loss + 1e-6
 
-    def _validate(self) -> None:
+    def _validate(self) -> bool:
+        """Validate, and return whether it never went better."""
         progress = self.progress
         found = self.job.validate()
         self.job.network.train()
         if found is None:
-            return
-        if progress.best is None or found < progress.best:
+            return False
+        improved = progress.best is None or found < progress.best
+        if improved:
             progress.best, progress.best_step, progress.validations_since_best = found, progress.step, 0
         else:
             progress.validations_since_best += 1
         self.events.validated(progress, found)
+        return improved
