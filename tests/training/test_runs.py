@@ -13,6 +13,7 @@ import pytest
 
 import satchel
 from satchel import api
+from satchel.cli.main import run as run_command
 from satchel.errors import RunError, SettingsError
 from tests.conftest import VERSE
 
@@ -75,7 +76,31 @@ def test_what_cannot_be_gone_on_with_is_told(verse: Path, tmp_path: Path) -> Non
         satchel.train(verse, model="lstm", size="huge", out=tmp_path / "x")
     with pytest.raises(SettingsError, match="expected one of steps, minutes and epochs"):
         satchel.train(verse, model="lstm", steps=3, minutes=1, out=tmp_path / "x")
+    with pytest.raises(SettingsError, match="found 'lstms', expected ngram, dan, window"):
+        satchel.train(verse, model="lstms", out=tmp_path / "x")
+    (tmp_path / "t.csv").write_text("label,text\na,b\nc,d\n")
+    with pytest.raises(SettingsError, match="networks are trained for the task lm so far"):
+        satchel.train(tmp_path / "t.csv", model="lstm", out=tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_runs_that_differ_in_more_than_their_seed_are_no_group(verse: Path, tmp_path: Path) -> None:
+    for name, seed, steps in (("a", 0, 3), ("b", 1, 3), ("c", 2, 4)):
+        train(verse, tmp_path / name, seed=seed, steps=steps)
+    found = api.compare([tmp_path / name for name in "abc"], verse)
+    assert [group.runs for group in found.groups] == [(str(tmp_path / "a"), str(tmp_path / "b"))]
+
+
+def test_a_damaged_checkpoint_is_told_when_a_run_is_gone_on_with(
+    verse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = iter(range(1, 100))
+    settings = {**SMALL, "training.checkpoint_every": 7}
+    planned = api.plan(verse, model="transformer", tokenizer="char", steps=20, settings=settings)
+    api.carry_out(planned, out=tmp_path / "run", should_stop=lambda: next(steps) == 9)
+    (tmp_path / "run" / "checkpoints" / "step-0000000009" / "progress.json").write_bytes(b"")
+    assert run_command(["train", "--resume", str(tmp_path / "run")]) == 0
+    assert "passed over: step-0000000009" in capsys.readouterr().err
 
 
 def start(text: Path, out: Path) -> "subprocess.Popen[str]":

@@ -119,7 +119,8 @@ def _seed_groups(models: Sequence[Model]) -> list[list[int]]:
 
 
 def _without_seed(settings: Mapping[str, Any], data: str) -> str:
-    return repr((data, {key: value for key, value in settings.items() if key != "training"}))
+    training = {key: value for key, value in settings["training"].items() if key != "seed"}
+    return repr((data, {**settings, "training": training}))
 
 
 def _seed(model: Model) -> int:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from satchel.api.loading import load_language_model, read_settings
 from satchel.api.models import TrainReport
 from satchel.api.planning import Plan
 from satchel.api.settings import Progress, SharedSettings
-from satchel.data.tokens import TokenFile, open_tokens
+from satchel.data.tokens import open_tokens
 from satchel.errors import RunError
 from satchel.evaluation.likelihood import likelihood
 from satchel.models.build import EncoderSettings, build_encoder
@@ -83,7 +84,7 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
         network = LanguageNetwork(build_encoder(settings.model, tokenizer.size + 1, causal=True))
     parameters = sum(parameter.numel() for parameter in network.parameters())
     facts = {
-        "counts": _counts(tokens),
+        "counts": asdict(tokens.counts),
         "repaired": dict(corpus.repaired),
         "parameters": parameters,
         "arithmetic": _arithmetic(settings.training, parameters),
@@ -91,12 +92,6 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
     described = runs.describe(settings, tokenizer, corpus.name, sha256, facts)
     runs.write_model(folder, described, tokenizer, saving.weights(network))
     folder.write(runs.METRICS, b"")
-
-
-def _counts(tokens: TokenFile) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(tokens.counts)
 
 
 def _arithmetic(training: TrainingSettings, parameters: int) -> dict[str, Any]:
@@ -136,8 +131,8 @@ def train_run(
         )
         trainer = loop.Trainer(job, settings.training, _events(run, progress, should_stop, tokenizer))
         if (run / checkpoint.FOLDER).exists():
-            for fault in saving.restore(run, trainer):
-                progress(f"passed over {fault}", None)
+            passed_over = saving.restore(run, trainer)
+            reasons = (*reasons, *(f"damaged, and passed over: {fault}" for fault in passed_over))
         elif metadata.get("step") != "0":
             raise RunError("has no checkpoint to go on from", "train it again", where=str(run))
         if trainer.done() >= 1:

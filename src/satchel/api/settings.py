@@ -77,7 +77,16 @@ def build_settings(tree: config.Tree, where: str = "") -> "RunSettings":
     if task not in TASKS:
         raise SettingsError(f"task: found {task!r}, expected {' or '.join(TASKS)}", where=where)
     model = tree.get("model")
-    if isinstance(model, dict) and model.get("kind") in NETWORKS:
+    kind = model.get("kind", "ngram") if isinstance(model, dict) else "ngram"
+    if kind not in ("ngram", *NETWORKS):
+        raise SettingsError(f"model.kind: found {kind!r}, expected ngram, {', '.join(NETWORKS)}", where=where)
+    if kind in NETWORKS and task != "lm":
+        raise SettingsError(
+            f"model.kind={kind}: found the task {task}, and networks are trained for the task lm so far",
+            "take --model ngram, or read the data as plain text with --task lm",
+            where=where,
+        )
+    if kind in NETWORKS:
         from satchel.api.networks import NetworkSettings
 
         return config.build(NetworkSettings, tree, where)

@@ -60,6 +60,8 @@ def train(
     if resume is not None:
         with Progress() as progress, Stopping() as stopping:
             gone_on = api.resume(resume, progress=progress, should_stop=stopping)
+        for reason in gone_on.report.reasons if gone_on.report else ():
+            say(reason)
         _finish(gone_on, stopping, as_json)
         return
     assert data is not None
