@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from satchel.models.build import SIZES, build_encoder, size_tree
 from satchel.models.costs import count, weightless
-from satchel.models.presets import PRESETS
+from satchel.models.presets import PRESETS, Preset
 from satchel.models.transformer import Transformer, TransformerSettings
 from satchel.nn.sites import sites, watching
 from satchel.tasks.language import LanguageNetwork
@@ -55,10 +55,8 @@ def test_item_61_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -
 @pytest.mark.parametrize(
     "preset", [each for each in PRESETS.values() if each.name != "gpt3-xl"], ids=lambda each: each.name
 )
-def test_item_63_the_presets_have_about_what_the_papers_print(preset: object) -> None:
-    chosen = preset
-    counted = chosen.count().parameters  # type: ignore[attr-defined]
-    assert counted == pytest.approx(chosen.published, rel=0.07)  # type: ignore[attr-defined]
+def test_item_63_the_presets_have_about_what_the_papers_print(preset: Preset) -> None:
+    assert preset.count().parameters == pytest.approx(preset.published, rel=0.07)
 
 
 def test_item_63_the_sizes_of_gpt3_and_their_two_misprints() -> None:

@@ -160,8 +160,7 @@ def show_evaluation(model: "Classifier", judged: "Judged", errors: Path | None, 
     """Print how good a classifier is, and write what it got wrong."""
     found = model.report_on(judged)
     if errors is not None:
-        _write_errors(errors, judged)
-        say(f"wrote {errors}: {len(judged.wrong()):,} errors")
+        say(f"wrote {errors}: {_write_errors(errors, judged):,} errors")
     if as_json:
         emit_json(evaluation_json(model, found))
         return
@@ -226,7 +225,8 @@ def _print_confusions(found: "Classification") -> None:
         )
 
 
-def _write_errors(path: Path, judged: "Judged") -> None:
+def _write_errors(path: Path, judged: "Judged") -> int:
+    """Write every error, and return how many there are."""
     from satchel.text import answers
     from satchel.text.display import visible
 
@@ -241,4 +241,4 @@ def _write_errors(path: Path, judged: "Judged") -> None:
         }
         for label, predicted, probability, text in judged.wrong()
     )
-    answers.write_rows(path, rows, ["label", "predicted", "probability", "text"])
+    return answers.write_rows(path, rows, ["label", "predicted", "probability", "text"])
