@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from measuring import peak_megabytes
 from satchel.models.build import build_encoder
 from satchel.models.recurrent import RecurrentSettings
-from satchel.models.transformer import TransformerSettings
+from satchel.models.transformer import TransformerSettings, gpt2
 from satchel.nn.sites import watching
 from satchel.tasks.language import LanguageNetwork
 
@@ -37,7 +37,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def satchel_loss(layers: int, width: int, heads: int, length: int) -> tuple[nn.Module, Loss]:
-    settings = TransformerSettings(width=width, layers=layers, heads=heads, context=length)
+    settings = gpt2(width=width, layers=layers, heads=heads, context=length)
     network = LanguageNetwork(build_encoder(settings, VOCABULARY, causal=True))
     return network, network.loss
 

@@ -82,7 +82,9 @@ def read(path: Path) -> Rows:
 
 def ours(settings: dict[str, object], tokenizer: str) -> Callable[[Path, Path], list[str]]:
     def run(train: Path, test: Path) -> list[str]:
-        model = satchel.train(train, tokenizer=tokenizer, settings=settings, out=train.parent / "run", force=True)
+        model = satchel.train(
+            train, model="ngram", tokenizer=tokenizer, settings=settings, out=train.parent / "run", force=True
+        )
         return [prediction.label for prediction in model.predict(text for _, text in read(test))]
 
     return run

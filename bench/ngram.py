@@ -90,7 +90,9 @@ def _measured(kind: str, source: Path, target: Path) -> tuple[float, float]:
 def text(source: str, target: str) -> None:
     """Train from a text file to a run folder."""
     began = time.perf_counter()
-    api.train(source, tokenizer="word", settings={"data.documents": "line", "model.order": ORDER}, out=target)
+    api.train(
+        source, model="ngram", tokenizer="word", settings={"data.documents": "line", "model.order": ORDER}, out=target
+    )
     _report(began)
 
 

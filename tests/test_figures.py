@@ -9,7 +9,9 @@ import satchel
 
 def test_tiny_shakespeare_by_seven_characters(shared: Path, tmp_path: Path) -> None:
     text = shared / "tiny-shakespeare" / "input.txt"
-    model = satchel.train(text, tokenizer="char", valid=0.1, settings={"model.order": 7}, out=tmp_path / "run")
+    model = satchel.train(
+        text, model="ngram", tokenizer="char", valid=0.1, settings={"model.order": 7}, out=tmp_path / "run"
+    )
     result = model.evaluate()
     assert result.tokens == 111_540
     assert result.nats_per_token <= 1.517
@@ -18,7 +20,7 @@ def test_tiny_shakespeare_by_seven_characters(shared: Path, tmp_path: Path) -> N
 def test_text8_small_by_eight_characters(shared: Path, tmp_path: Path) -> None:
     folder = shared / "text8-small"
     model = satchel.train(
-        folder / "text8-100k.txt", tokenizer="char", settings={"model.order": 8}, out=tmp_path / "run"
+        folder / "text8-100k.txt", model="ngram", tokenizer="char", settings={"model.order": 8}, out=tmp_path / "run"
     )
     assert model.evaluate(folder / "text8-dev.txt").perplexity <= 3.83
     assert model.evaluate(folder / "text8-test.txt").perplexity <= 6.1
@@ -28,7 +30,9 @@ def test_text8_small_by_eight_characters(shared: Path, tmp_path: Path) -> None:
 def test_wikitext_by_words(shared: Path, tmp_path: Path, order: int, perplexity: float) -> None:
     folder = shared / "wikitext-2"
     settings = {"model.order": order, "data.documents": "line"}
-    model = satchel.train(folder / "wiki.train.tokens.gz", tokenizer="word", settings=settings, out=tmp_path / "run")
+    model = satchel.train(
+        folder / "wiki.train.tokens.gz", model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run"
+    )
     result = model.evaluate(folder / "wiki.test.tokens.gz")
     assert (result.tokens, result.unknown) == (244_102, 0)
     assert result.perplexity == pytest.approx(perplexity, abs=0.005)
@@ -49,7 +53,9 @@ def test_sst2_by_counting(shared: Path, tmp_path: Path) -> None:
         lines = [f"{row[0]}\t{row[2:]}\n" for row in rows]
         (tmp_path / f"{part}.tsv").write_text("label\ttext\n" + "".join(lines), encoding="utf-8")
     settings = {"model.order": 1}
-    model = satchel.train(tmp_path / "train.tsv", tokenizer="word", settings=settings, out=tmp_path / "run")
+    model = satchel.train(
+        tmp_path / "train.tsv", model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run"
+    )
     result = model.evaluate(tmp_path / "test.tsv")
     assert result.examples == 1821
     assert result.accuracy >= 0.8

@@ -31,8 +31,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, verse: Path) ->
     reviews = tmp_path / "reviews.tsv"
     reviews.write_text("0\t1\t1\ta bad film\n1\t9\t2\ta good film\n" * 5, encoding="utf-8")
     for command in (
-        ["train", str(reviews), "--recipe", "imdb-ngram", "-o", "reviews"],
-        ["train", str(verse), "--tokenizer", "char", "-o", "run"],
+        ["train", str(reviews), "--model", "ngram", "--recipe", "imdb-ngram", "-o", "reviews"],
+        ["train", str(verse), "--model", "ngram", "--tokenizer", "char", "-o", "run"],
         ["generate", "run", "The", "--tokens", "5"],
         ["evaluate", "run", str(verse)],
     ):

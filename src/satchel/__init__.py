@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from satchel import nn as nn
     from satchel.api import Classifier as Classifier
     from satchel.api import LanguageModel as LanguageModel
+    from satchel.api import Tagger as Tagger
     from satchel.api import load as load
     from satchel.api import train as train
     from satchel.errors import SatchelError as SatchelError
@@ -24,6 +25,7 @@ _HOMES = {
     "Classifier": "satchel.api",
     "LanguageModel": "satchel.api",
     "SatchelError": "satchel.errors",
+    "Tagger": "satchel.api",
     "load": "satchel.api",
     "train": "satchel.api",
 }
@@ -31,7 +33,7 @@ _HOMES = {
 # Packages that people use as `satchel.lessons` and so on.
 _PACKAGES = ("lessons", "models", "nn")
 
-__all__ = ["Classifier", "LanguageModel", "SatchelError", "__version__", "load", "train"]
+__all__ = ["Classifier", "LanguageModel", "SatchelError", "Tagger", "__version__", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> Path:
 def run(cli: Cli, table: Path, tmp_path: Path) -> Path:
     """A small trained classifier."""
     target = tmp_path / "films"
-    code, _, said = cli("train", table, "--valid", "0.25", "--tokenizer", "word", "-o", target)
+    code, _, said = cli("train", table, "--model", "ngram", "--valid", "0.25", "--tokenizer", "word", "-o", target)
     assert code == 0, said
     return target
 
@@ -46,11 +46,11 @@ def run(cli: Cli, table: Path, tmp_path: Path) -> Path:
 
 
 def test_a_table_with_labels_is_for_a_classifier_and_that_is_said(cli: Cli, table: Path, tmp_path: Path) -> None:
-    code, printed, said = cli("train", table, "-o", tmp_path / "run")
+    code, printed, said = cli("train", table, "--model", "ngram", "-o", tmp_path / "run")
     assert code == 0
     assert "task=classify: as the data says" in said
     assert "a classifier (task classify) of 2 labels" in printed
-    found = answer(cli, "train", table, "--valid", "0.25", "-o", tmp_path / "again")
+    found = answer(cli, "train", table, "--model", "ngram", "--valid", "0.25", "-o", tmp_path / "again")
     assert (found["task"], found["model"], found["stopped"]) == ("classify", "ngram", "finished")
     assert found["valid"]["examples"] == 7
     assert found["train_loss"] > 0
@@ -59,7 +59,7 @@ def test_a_table_with_labels_is_for_a_classifier_and_that_is_said(cli: Cli, tabl
 
 def test_the_same_training_twice_gives_the_same_model(cli: Cli, table: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        assert cli("train", table, "--valid", "0.2", "--seed", "3", "-o", tmp_path / name)[0] == 0
+        assert cli("train", table, "--model", "ngram", "--valid", "0.2", "--seed", "3", "-o", tmp_path / name)[0] == 0
     for file in ("model.safetensors", "config.json", "tokens/valid.safetensors", "tokens/valid-classes.safetensors"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
@@ -96,7 +96,9 @@ def test_labels_that_were_never_seen_count_as_wrong_and_are_told(cli: Cli, run: 
     assert odd == {"label": "odd", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 2}
     assert "2 examples have a label" in cli("evaluate", run, tmp_path / "new.tsv")[1]
     # The same where they are what was held out.
-    code, _, _ = cli("train", tmp_path / "films.tsv", "--valid", tmp_path / "new.tsv", "-o", tmp_path / "other")
+    code, _, _ = cli(
+        "train", tmp_path / "films.tsv", "--model", "ngram", "--valid", tmp_path / "new.tsv", "-o", tmp_path / "other"
+    )
     assert code == 0
     assert answer(cli, "evaluate", tmp_path / "other")["unseen_labels"] == 2
 
@@ -127,7 +129,9 @@ def test_hundreds_of_unbalanced_labels_are_learned(cli: Cli, tmp_path: Path) -> 
             words = [f"w{label}", f"w{label}", *(f"w{n}" for n in generator.integers(0, 300, 3))]
             rows.append(f"topic {label}\t{' '.join(words)}\n")
     (tmp_path / "many.tsv").write_text("label\ttext\n" + "".join(rows))
-    trained = answer(cli, "train", tmp_path / "many.tsv", "--tokenizer", "word", "-o", tmp_path / "run")
+    trained = answer(
+        cli, "train", tmp_path / "many.tsv", "--model", "ngram", "--tokenizer", "word", "-o", tmp_path / "run"
+    )
     assert trained["parameters"] > 0
     found = answer(cli, "evaluate", tmp_path / "run", tmp_path / "many.tsv")
     assert len(found["per_label"]) == 300
@@ -146,7 +150,7 @@ def test_empty_texts_and_texts_of_unknown_words_are_answered(cli: Cli, run: Path
 
 def test_two_runs_are_compared_by_accuracy_on_the_same_rows(cli: Cli, run: Path, table: Path, tmp_path: Path) -> None:
     (tmp_path / "few.tsv").write_text("label\ttext\ngood\tfull\nbad\ta film of joy\n")
-    cli("train", tmp_path / "few.tsv", "--tokenizer", "char", "-o", tmp_path / "few")
+    cli("train", tmp_path / "few.tsv", "--model", "ngram", "--tokenizer", "char", "-o", tmp_path / "few")
     found = answer(cli, "compare", run, run, tmp_path / "few", "--data", table)
     assert found["metric"] == "accuracy"
     assert found["units"] == 28
@@ -164,7 +168,7 @@ def test_two_runs_are_compared_by_accuracy_on_the_same_rows(cli: Cli, run: Path,
 
 def test_classify_reports_the_promised_keys(cli: Cli, run: Path) -> None:
     (found,) = answer(cli, "classify", run, "a joy")["predictions"]
-    assert set(found) == {"text", "label", "probabilities"}
+    assert set(found) == {"text", "label", "probability", "probabilities"}
     assert (found["text"], found["label"]) == ("a joy", "good")
     assert max(found["probabilities"], key=found["probabilities"].__getitem__) == "good"
     assert cli("classify", run, "dull and a waste")[1].startswith("bad\n")
@@ -253,7 +257,7 @@ def test_a_run_remembers_its_columns_and_another_file_may_have_a_header(cli: Cli
     plain = "".join(f"{number}\t{label}\t{text}\n" for number, (label, text) in enumerate(ROWS * 3))
     (tmp_path / "plain.tsv").write_text(plain)
     options = ["--columns", "-,sort,body", "--text-column", "body", "--label-column", "sort"]
-    assert cli("train", tmp_path / "plain.tsv", *options, "-o", tmp_path / "run")[0] == 0
+    assert cli("train", tmp_path / "plain.tsv", "--model", "ngram", *options, "-o", tmp_path / "run")[0] == 0
     assert answer(cli, "evaluate", tmp_path / "run", tmp_path / "plain.tsv")["accuracy"] == 1
     (tmp_path / "headed.csv").write_text("body,sort\na joy,good\ndull and a waste,bad\n")
     assert answer(cli, "evaluate", tmp_path / "run", tmp_path / "headed.csv")["examples"] == 2
@@ -270,19 +274,19 @@ def test_a_run_remembers_its_columns_and_another_file_may_have_a_header(cli: Cli
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["train", "one.tsv"], "found 1 rows with 1 labels, expected two labels or more"),
-        (["train", "blank.tsv"], "blank.tsv, line 3: found an empty label"),
-        (["train", "wide.tsv"], "line 3: found 3 columns, expected 2 (label, text)"),
-        (["train", "films.csv"], "line 2: found 1 column, expected 2"),
-        (["train", "empty.tsv", "--task", "classify"], "is empty"),
-        (["train", "header.tsv", "--task", "classify"], "found 0 rows"),
-        (["train", "void.tsv"], "found only empty texts"),
+        (["train", "one.tsv", "--model", "ngram"], "found 1 rows with 1 label, expected two or more"),
+        (["train", "blank.tsv", "--model", "ngram"], "blank.tsv, line 3: found an empty label"),
+        (["train", "wide.tsv", "--model", "ngram"], "line 3: found 3 columns, expected 2 (label, text)"),
+        (["train", "films.csv", "--model", "ngram"], "line 2: found 1 column, expected 2"),
+        (["train", "empty.tsv", "--model", "ngram", "--task", "classify"], "is empty"),
+        (["train", "header.tsv", "--model", "ngram", "--task", "classify"], "found 0 rows"),
+        (["train", "void.tsv", "--model", "ngram"], "found only empty texts"),
         (["train", "films.tsv", "--label-column", "kind", "--task", "classify"], "label, text, expected kind"),
-        (["train", "films.tsv", "--task", "rank"], "task: found 'rank', expected lm or classify"),
+        (["train", "films.tsv", "--task", "rank"], "task: found 'rank', expected lm, tag, classify"),
         (["train", "films.tsv", "--valid", "0.01"], "the fraction 0.01 of each label's rows is none"),
         (["train", "films.tsv", "--set", "model.background=1"], "model.background: found 1, expected less than 1"),
         (["train", "verse.txt", "--set", "model.background=0.1"], "unknown setting model.background"),
-        (["train", "films.tsv", "--recipe", "imbd-ngram"], "there is no recipe imbd-ngram"),
+        (["train", "films.tsv", "--model", "ngram", "--recipe", "imbd-ngram"], "there is no recipe imbd-ngram"),
         (["evaluate", "run", "header.tsv"], "found no rows"),
         (["evaluate", "run", "films.tsv", "--errors", "wrong.xls"], "found the ending '.xls'"),
         (["evaluate", "run", "tickets.csv"], "expected label"),
@@ -316,8 +320,8 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing(
     Path("void.tsv").write_text("label\ttext\ngood\t\nbad\t\n")
     Path("other.csv").write_text("body\na\n")
     write_tickets(Path("tickets.csv"))
-    assert cli("train", "films.tsv", "-o", "run")[0] == 0
-    assert cli("train", "verse.txt", "--tokenizer", "char", "-o", "lm")[0] == 0
+    assert cli("train", "films.tsv", "--model", "ngram", "-o", "run")[0] == 0
+    assert cli("train", "verse.txt", "--model", "ngram", "--tokenizer", "char", "-o", "lm")[0] == 0
     before = tree(tmp_path)
     code, printed, error = cli(*arguments)
     assert code == 2

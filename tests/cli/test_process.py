@@ -45,7 +45,7 @@ def test_help_and_the_bare_package_import_next_to_nothing(tmp_path: Path) -> Non
 
 def test_no_ngram_command_imports_torch(tmp_path: Path, verse: Path) -> None:
     for arguments in (
-        ("train", verse, "--tokenizer", "char", "--valid", "0.1", "-o", "run"),
+        ("train", verse, "--model", "ngram", "--tokenizer", "char", "--valid", "0.1", "-o", "run"),
         ("evaluate", "run", verse),
         ("score", "run", "The cat"),
         ("generate", "run", "The", "--tokens", 5),
@@ -88,7 +88,9 @@ def test_every_verb_explains_itself(tmp_path: Path) -> None:
 
 def test_standard_input_is_a_text(tmp_path: Path, verse: Path) -> None:
     text = verse.read_text()
-    done = satchel("train", "-", "--tokenizer", "char", "-o", "run", "--json", cwd=tmp_path, input=text)
+    done = satchel(
+        "train", "-", "--model", "ngram", "--tokenizer", "char", "-o", "run", "--json", cwd=tmp_path, input=text
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "stdin.txt").read_text() == text
     by_file, by_pipe = (
@@ -101,7 +103,7 @@ def test_standard_input_is_a_text(tmp_path: Path, verse: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, verse: Path) -> None:
-    satchel("train", verse, "--tokenizer", "char", "-o", "run", cwd=tmp_path)
+    satchel("train", verse, "--model", "ngram", "--tokenizer", "char", "-o", "run", cwd=tmp_path)
     command = f"{sys.executable} -m satchel generate run T --tokens 5000 --json; echo $? >&2"
     done = subprocess.run(
         ["bash", "-c", f"({command}) | head -c 10 > /dev/null"],
@@ -144,7 +146,10 @@ def wait_for(pattern: str, folder: Path, process: subprocess.Popen[str]) -> None
 def test_an_interrupted_training_leaves_nothing(number: signal.Signals, code: int, tmp_path: Path) -> None:
     text = large_text(tmp_path)
     process = subprocess.Popen(
-        [*SATCHEL, "train", str(text), "-o", "runs/large"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [*SATCHEL, "train", str(text), "--model", "ngram", "-o", "runs/large"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     wait_for("train.safetensors", tmp_path, process)
     process.send_signal(number)
@@ -157,10 +162,10 @@ def test_an_interrupted_training_leaves_nothing(number: signal.Signals, code: in
 
 def test_two_trainings_into_one_folder_do_not_meet(tmp_path: Path) -> None:
     text = large_text(tmp_path)
-    command = [*SATCHEL, "train", str(text), "-o", "runs/large"]
+    command = [*SATCHEL, "train", str(text), "--model", "ngram", "-o", "runs/large"]
     first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_for("tokens", tmp_path, first)
-    second = satchel("train", text, "-o", "runs/large", cwd=tmp_path)
+    second = satchel("train", text, "--model", "ngram", "-o", "runs/large", cwd=tmp_path)
     assert second.returncode == 2
     assert "is being written by another process" in second.stderr
     first.kill()
@@ -168,7 +173,7 @@ def test_two_trainings_into_one_folder_do_not_meet(tmp_path: Path) -> None:
     # What a killed process left behind is cleared away.
     small = tmp_path / "small.txt"
     small.write_text("a small text\n" * 50)
-    third = satchel("train", small, "-o", "runs/large", cwd=tmp_path)
+    third = satchel("train", small, "--model", "ngram", "-o", "runs/large", cwd=tmp_path)
     assert third.returncode == 0, third.stderr
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["large"]
 
@@ -193,8 +198,12 @@ def test_demo_makes_a_run_and_pictures(tmp_path: Path) -> None:
 def test_standard_input_can_be_compared_on_and_mixed_by(tmp_path: Path, verse: Path) -> None:
     text = verse.read_text()[:400]
     (tmp_path / "part.txt").write_text(text)
-    satchel("train", verse, "--tokenizer", "char", "--set", "model.order=2", "-o", "two", cwd=tmp_path)
-    satchel("train", verse, "--tokenizer", "two", "--set", "model.order=4", "-o", "four", cwd=tmp_path)
+    satchel(
+        "train", verse, "--model", "ngram", "--tokenizer", "char", "--set", "model.order=2", "-o", "two", cwd=tmp_path
+    )
+    satchel(
+        "train", verse, "--model", "ngram", "--tokenizer", "two", "--set", "model.order=4", "-o", "four", cwd=tmp_path
+    )
     for verb in ("compare", "mix"):
         answers: list[dict[str, object]] = []
         for data in ("part.txt", "-"):
@@ -211,7 +220,7 @@ def test_standard_input_can_be_compared_on_and_mixed_by(tmp_path: Path, verse: P
 
 
 def test_a_run_with_another_runs_tokenizer_says_which_kind_it_is(tmp_path: Path, verse: Path) -> None:
-    satchel("train", verse, "--tokenizer", "char", "-o", "first", cwd=tmp_path)
-    satchel("train", verse, "--tokenizer", "first", "-o", "second", cwd=tmp_path)
+    satchel("train", verse, "--model", "ngram", "--tokenizer", "char", "-o", "first", cwd=tmp_path)
+    satchel("train", verse, "--model", "ngram", "--tokenizer", "first", "-o", "second", cwd=tmp_path)
     config = json.loads((tmp_path / "second" / "config.json").read_text())
     assert config["settings"]["tokenizer"]["kind"] == config["tokenizer"]["kind"] == "char"

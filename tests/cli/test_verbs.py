@@ -13,7 +13,7 @@ from tests.cli.conftest import Cli, answer, tree
 def run(cli: Cli, verse: Path, tmp_path: Path) -> Path:
     """A small trained run."""
     target = tmp_path / "runs" / "verse"
-    code, _, said = cli("train", verse, "--tokenizer", "char", "--valid", "0.1", "-o", target)
+    code, _, said = cli("train", verse, "--model", "ngram", "--tokenizer", "char", "--valid", "0.1", "-o", target)
     assert code == 0, said
     return target
 
@@ -22,7 +22,9 @@ def run(cli: Cli, verse: Path, tmp_path: Path) -> Path:
 
 
 def test_train_reports_the_promised_keys(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    found = answer(cli, "train", verse, "--tokenizer", "word", "--valid", "0.2", "-o", tmp_path / "run")
+    found = answer(
+        cli, "train", verse, "--model", "ngram", "--tokenizer", "word", "--valid", "0.2", "-o", tmp_path / "run"
+    )
     assert {
         "run", "task", "model", "parameters", "steps", "seconds", "tokens_per_second", "train_loss", "valid", "stopped",
     } <= set(found)  # fmt: skip
@@ -61,12 +63,23 @@ def test_evaluate_without_data_uses_what_was_held_out(cli: Cli, run: Path, verse
 
 
 def test_a_tokenizer_that_loses_text_gives_no_bits_per_byte(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    cli("train", verse, "--tokenizer", "word", "-o", tmp_path / "word")
+    cli("train", verse, "--model", "ngram", "--tokenizer", "word", "-o", tmp_path / "word")
     found = answer(cli, "evaluate", tmp_path / "word", verse)
     assert found["bits_per_byte"] is found["bits_per_character"] is None
     clean = tmp_path / "clean.txt"
     clean.write_text("The cat sat on the mat.\nThe dog sat on the log.\n")
-    cli("train", verse, "--tokenizer", "word", "--set", "data.documents=line", "-o", tmp_path / "lines")
+    cli(
+        "train",
+        verse,
+        "--model",
+        "ngram",
+        "--tokenizer",
+        "word",
+        "--set",
+        "data.documents=line",
+        "-o",
+        tmp_path / "lines",
+    )
     assert answer(cli, "evaluate", tmp_path / "lines", clean)["bits_per_byte"] is not None
 
 
@@ -92,7 +105,18 @@ def test_score_and_evaluate_agree(cli: Cli, run: Path, tmp_path: Path) -> None:
 
 
 def test_line_documents_score_one_end_each(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    cli("train", verse, "--tokenizer", "word", "--set", "data.documents=line", "-o", tmp_path / "run")
+    cli(
+        "train",
+        verse,
+        "--model",
+        "ngram",
+        "--tokenizer",
+        "word",
+        "--set",
+        "data.documents=line",
+        "-o",
+        tmp_path / "run",
+    )
     found = answer(cli, "score", tmp_path / "run", "The cat\n\nThe dog\n")
     assert [token["text"] for token in found["tokens"]] == ["The", "cat", "<end>", "The", "dog", "<end>"]
 
@@ -120,7 +144,7 @@ def test_tokenize_shows_tokens(cli: Cli, run: Path) -> None:
 
 
 def test_a_tokenizer_comes_from_another_run(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
-    cli("train", verse, "--tokenizer", run, "--set", "model.order=3", "-o", tmp_path / "b")
+    cli("train", verse, "--model", "ngram", "--tokenizer", run, "--set", "model.order=3", "-o", tmp_path / "b")
     first, second = (json.loads((folder / "config.json").read_text()) for folder in (run, tmp_path / "b"))
     assert first["tokenizer"] == second["tokenizer"]
 
@@ -134,13 +158,15 @@ def test_export_and_import_give_the_same_model(cli: Cli, run: Path, verse: Path,
 
 def test_dry_run_prints_the_whole_tree_and_writes_nothing(cli: Cli, verse: Path, tmp_path: Path) -> None:
     before = tree(tmp_path)
-    code, printed, said = cli("train", verse, "--tokenizer", "char", "--dry-run", "-o", tmp_path / "run")
+    code, printed, said = cli(
+        "train", verse, "--model", "ngram", "--tokenizer", "char", "--dry-run", "-o", tmp_path / "run"
+    )
     assert code == 0
     assert "model.order = 7" in printed
     assert 'data.documents = "stream"' in printed
     assert "parameters at most" in printed
     assert "longer context" in said
-    found = answer(cli, "train", verse, "--dry-run", "--set", "model.prune=0,0,1")
+    found = answer(cli, "train", verse, "--model", "ngram", "--dry-run", "--set", "model.prune=0,0,1")
     assert found["settings"]["model"]["prune"] == [0, 0, 1]
     assert tree(tmp_path) == before
 
@@ -162,20 +188,27 @@ def test_info_describes_a_run_settings_and_the_installation(cli: Cli, run: Path,
 
 def test_a_recipe_is_used_and_set_wins_over_it(cli: Cli, verse: Path, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('[model]\norder = 4\nsmoothing = "witten-bell"\n[tokenizer]\nkind = "word"\n')
-    found = answer(cli, "train", verse, "--recipe", tmp_path / "r.toml", "--set", "model.order=2", "--dry-run")
+    found = answer(
+        cli, "train", verse, "--model", "ngram", "--recipe", tmp_path / "r.toml", "--set", "model.order=2", "--dry-run"
+    )
     assert (found["settings"]["model"]["order"], found["settings"]["model"]["smoothing"]) == (2, "witten-bell")
 
 
 def test_ab_is_learned_exactly_by_counting(cli: Cli, tmp_path: Path) -> None:
     settings = ("--set", "model.order=6", "--set", "model.smoothing=mle")
-    assert cli("train", "@ab", "--tokenizer", "char", *settings, "-o", tmp_path / "ab")[0] == 0
+    assert cli("train", "@ab", "--model", "ngram", "--tokenizer", "char", *settings, "-o", tmp_path / "ab")[0] == 0
     for string, following in (("AAAA", "A"), ("AABA", "B"), ("BAAA", "B"), ("BABB", "B")):
         found = answer(cli, "generate", tmp_path / "ab", string, "--tokens", 2, "--greedy")
         assert found["samples"][0] == {"text": following, "tokens": 1, "finish": "end"}
 
 
 def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
-    assert cli("train", verse, "--set", "model.order=2", "--tokenizer", "char", "-o", run, "--force")[0] == 0
+    assert (
+        cli("train", verse, "--model", "ngram", "--set", "model.order=2", "--tokenizer", "char", "-o", run, "--force")[
+            0
+        ]
+        == 0
+    )
     assert answer(cli, "info", run)["model"]["order"] == 2
     assert tree(run.parent)[0] == "verse"
 
@@ -186,27 +219,27 @@ def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["train", "missing.txt"], "missing.txt: there is no such file"),
-        (["train", "empty.txt"], "found no text"),
-        (["train", "blank.txt", "--set", "data.documents=line"], "found no text"),
-        (["train", "latin.txt"], "latin.txt, line 2: found byte 0xe9 at byte 9, expected utf-8"),
-        (["train", "utf16.txt"], "give --encoding utf-16"),
-        (["train", "folder"], "none of them .txt"),
-        (["train", "tagged.tsv"], "is data for the task tag"),
+        (["train", "missing.txt", "--model", "ngram"], "missing.txt: there is no such file"),
+        (["train", "empty.txt", "--model", "ngram"], "found no text"),
+        (["train", "blank.txt", "--model", "ngram", "--set", "data.documents=line"], "found no text"),
+        (["train", "latin.txt", "--model", "ngram"], "latin.txt, line 2: found byte 0xe9 at byte 9, expected utf-8"),
+        (["train", "utf16.txt", "--model", "ngram"], "give --encoding utf-16"),
+        (["train", "folder", "--model", "ngram"], "none of them .txt"),
+        (["train", "tagged.tsv", "--model", "ngram"], "model.kind=ngram: gives no place of a text a tag of its own"),
         (["data", "wide.tsv"], "wide.tsv, line 3: found 3 columns, expected 2 (label, text)"),
-        (["train", "verse.txt", "--set", "model.order=0"], "model.order: found 0"),
-        (["train", "verse.txt", "--set", "model.order=11"], "model.order: found 11"),
-        (["train", "verse.txt", "--set", "model.ordr=3"], "did you mean model.order?"),
-        (["train", "verse.txt", "--set", "model.order"], "expected key=value"),
-        (["train", "verse.txt", "--model", "transformr"], "model.kind: found"),
-        (["train", "verse.txt", "--tokenizer", "bpe:10"], "above 256"),
-        (["train", "verse.txt", "--tokenizer", "letters"], "no such tokenizer"),
-        (["train", "verse.txt", "--valid", "1.5"], "fraction"),
-        (["train", "verse.txt", "--valid", "nowhere.txt"], "nowhere.txt: there is no such file"),
-        (["train", "verse.txt", "--encoding", "klingon"], "expected an encoding"),
-        (["train", "verse.txt", "--recipe", "missing.toml"], "missing.toml: cannot be read"),
-        (["train", "verse.txt", "-o", "verse.txt/run"], "cannot be written"),
-        (["train", "@nothing"], "no built-in data named @nothing"),
+        (["train", "verse.txt", "--model", "ngram", "--set", "model.order=0"], "model.order: found 0"),
+        (["train", "verse.txt", "--model", "ngram", "--set", "model.order=11"], "model.order: found 11"),
+        (["train", "verse.txt", "--model", "ngram", "--set", "model.ordr=3"], "did you mean model.order?"),
+        (["train", "verse.txt", "--model", "ngram", "--set", "model.order"], "expected key=value"),
+        (["train", "verse.txt", "--model", "ngram", "--model", "transformr"], "model.kind: found"),
+        (["train", "verse.txt", "--model", "ngram", "--tokenizer", "bpe:10"], "above 256"),
+        (["train", "verse.txt", "--model", "ngram", "--tokenizer", "letters"], "no such tokenizer"),
+        (["train", "verse.txt", "--model", "ngram", "--valid", "1.5"], "fraction"),
+        (["train", "verse.txt", "--model", "ngram", "--valid", "nowhere.txt"], "nowhere.txt: there is no such file"),
+        (["train", "verse.txt", "--model", "ngram", "--encoding", "klingon"], "expected an encoding"),
+        (["train", "verse.txt", "--model", "ngram", "--recipe", "missing.toml"], "missing.toml: cannot be read"),
+        (["train", "verse.txt", "--model", "ngram", "-o", "verse.txt/run"], "cannot be written"),
+        (["train", "@nothing", "--model", "ngram"], "no built-in data named @nothing"),
         (["evaluate", "missing"], "there is no such run"),
         (["evaluate", "folder"], "is not a run"),
         (["evaluate", "run", "missing.txt"], "there is no such file"),
@@ -224,7 +257,7 @@ def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
         (["data", "a.txt,b.txt"], "there is no such file"),
         (["info", "missing.toml"], "cannot be read"),
         (["trian", "verse.txt"], "No such command 'trian'"),
-        (["train", "verse.txt", "--forse"], "No such option: --forse"),
+        (["train", "verse.txt", "--model", "ngram", "--forse"], "No such option: --forse"),
         (["train"], "found no DATA"),
     ],
 )  # fmt: skip
@@ -240,7 +273,7 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing(
     Path("table.tsv").write_text("label\ttext\npos\tgood\n")
     Path("tagged.tsv").write_text("text\ttags\na b\tX Y\n")
     Path("wide.tsv").write_text("label\ttext\npos\tgood\nneg\tbad\tworse\n")
-    assert cli("train", "verse.txt", "--tokenizer", "char", "-o", "run")[0] == 0
+    assert cli("train", "verse.txt", "--model", "ngram", "--tokenizer", "char", "-o", "run")[0] == 0
     before = tree(tmp_path)
     code, printed, error = cli(*arguments)
     assert code == 2
@@ -253,7 +286,7 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing(
 
 def test_all_errors_of_a_file_are_told_at_once(cli: Cli, verse: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text('[model]\norder = 99\nsmothing = "x"\n[data]\nencoding_errors = "maybe"\n')
-    code, _, said = cli("train", verse, "--recipe", tmp_path / "bad.toml")
+    code, _, said = cli("train", verse, "--model", "ngram", "--recipe", tmp_path / "bad.toml")
     assert code == 2
     assert all(name in said for name in ("model.order", "did you mean model.smoothing?", "data.encoding_errors"))
 
@@ -268,13 +301,13 @@ def test_a_group_of_settings_that_is_a_value_is_told(cli: Cli, verse: Path, tmp_
 
 def test_an_existing_folder_is_not_overwritten(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    code, _, said = cli("train", verse, "-o", run)
+    code, _, said = cli("train", verse, "--model", "ngram", "-o", run)
     assert (code, "exists already" in said, "--force" in said) == (2, True, True)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     mine = tmp_path / "photos"
     mine.mkdir()
     (mine / "cat.jpg").write_bytes(b"miaow")
-    code, _, said = cli("train", verse, "-o", mine, "--force")
+    code, _, said = cli("train", verse, "--model", "ngram", "-o", mine, "--force")
     assert (code, "is not a run" in said) == (2, True)
     assert (mine / "cat.jpg").read_bytes() == b"miaow"
 
@@ -282,26 +315,46 @@ def test_an_existing_folder_is_not_overwritten(cli: Cli, run: Path, verse: Path,
 def test_a_run_of_another_task_is_refused(cli: Cli, run: Path, verse: Path) -> None:
     import hashlib
 
-    config = (run / "config.json").read_bytes().replace(b'"task": "lm"', b'"task": "tag"', 1)
+    config = (run / "config.json").read_bytes().replace(b'"task": "lm"', b'"task": "translate"', 1)
     (run / "config.json").write_bytes(config)
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["files"]["config.json"] = {"size": len(config), "sha256": hashlib.sha256(config).hexdigest()}
     (run / "manifest.json").write_text(json.dumps(manifest))
     code, _, said = cli("evaluate", run, verse)
-    assert (code, "is a run for the task tag" in said) == (2, True)
+    assert (code, "is a run for the task translate" in said) == (2, True)
 
 
 def test_bad_bytes_are_repaired_on_request_and_counted(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"one \xff two\nthree \xfe\xfd four\n" * 5)
     code, printed, _ = cli(
-        "train", tmp_path / "bad.txt", "--tokenizer", "char", "--encoding-errors", "skip", "-o", tmp_path / "run"
+        "train",
+        tmp_path / "bad.txt",
+        "--model",
+        "ngram",
+        "--tokenizer",
+        "char",
+        "--encoding-errors",
+        "skip",
+        "-o",
+        tmp_path / "run",
     )
     assert code == 0
     assert "15 byte sequences" in printed
 
 
 def test_infinite_perplexity_is_null_in_json_and_a_word_on_the_terminal(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    cli("train", verse, "--tokenizer", "char", "--set", "model.smoothing=mle", "-o", tmp_path / "mle")
+    cli(
+        "train",
+        verse,
+        "--model",
+        "ngram",
+        "--tokenizer",
+        "char",
+        "--set",
+        "model.smoothing=mle",
+        "-o",
+        tmp_path / "mle",
+    )
     (tmp_path / "new.txt").write_text("Quiz: the cat")
     found = answer(cli, "evaluate", tmp_path / "mle", tmp_path / "new.txt")
     assert found["perplexity"] is None
@@ -323,8 +376,8 @@ def test_control_characters_of_a_text_do_not_reach_the_terminal(cli: Cli, run: P
 def orders(cli: Cli, verse: Path, tmp_path: Path) -> list[Path]:
     """Two runs with one tokenizer."""
     first, second = tmp_path / "order-2", tmp_path / "order-4"
-    cli("train", verse, "--tokenizer", "char", "--set", "model.order=2", "-o", first)
-    cli("train", verse, "--tokenizer", first, "--set", "model.order=4", "-o", second)
+    cli("train", verse, "--model", "ngram", "--tokenizer", "char", "--set", "model.order=2", "-o", first)
+    cli("train", verse, "--model", "ngram", "--tokenizer", first, "--set", "model.order=4", "-o", second)
     return [first, second]
 
 

@@ -57,7 +57,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
 def runs(verse: Path, tmp_path: Path) -> list[Path]:
     made = []
     for name, tokenizer, order in (("chars", "char", 5), ("pieces", "bpe:300", 3), ("bytes", "byte", 2)):
-        satchel.train(verse, tokenizer=tokenizer, settings={"model.order": order}, out=tmp_path / name)
+        satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"model.order": order}, out=tmp_path / name)
         made.append(tmp_path / name)
     return made
 
@@ -76,7 +76,9 @@ def test_values_are_those_of_evaluate_whatever_the_tokenizer(
     runs = []
     for tokenizer in ("char", "bpe:300", "byte"):
         run = tmp_path / f"{tokenizer[:4]}-{rule}"
-        satchel.train(verse, tokenizer=tokenizer, settings={"data.documents": rule, "model.order": 4}, out=run)
+        satchel.train(
+            verse, model="ngram", tokenizer=tokenizer, settings={"data.documents": rule, "model.order": 4}, out=run
+        )
         runs.append(run)
     found = api.compare(runs, text)
     assert found.metric == "bits_per_byte"
@@ -92,7 +94,9 @@ def test_characters_of_several_bytes_are_counted_in_their_blocks(tmp_path: Path)
     path.write_text("αβγ δε ζηθ.\n" * 400, encoding="utf-8")
     runs = []
     for tokenizer in ("char", "byte", "bpe:300"):
-        satchel.train(path, tokenizer=tokenizer, settings={"model.order": 3}, out=tmp_path / tokenizer[:3])
+        satchel.train(
+            path, model="ngram", tokenizer=tokenizer, settings={"model.order": 3}, out=tmp_path / tokenizer[:3]
+        )
         runs.append(tmp_path / tokenizer[:3])
     found = api.compare(runs, path)
     for row, run in zip(found.rows, runs, strict=True):
@@ -108,8 +112,8 @@ def test_copies_of_a_run_do_not_differ(runs: list[Path], text: Path, tmp_path: P
 def test_tokenizers_that_lose_text_are_compared_only_with_their_like(
     runs: list[Path], verse: Path, text: Path, tmp_path: Path
 ) -> None:
-    satchel.train(verse, tokenizer="word", settings={"model.order": 1}, out=tmp_path / "one")
-    satchel.train(verse, tokenizer=tmp_path / "one", settings={"model.order": 3}, out=tmp_path / "three")
+    satchel.train(verse, model="ngram", tokenizer="word", settings={"model.order": 1}, out=tmp_path / "one")
+    satchel.train(verse, model="ngram", tokenizer=tmp_path / "one", settings={"model.order": 3}, out=tmp_path / "three")
     found = api.compare([tmp_path / "one", tmp_path / "three"], text)
     assert found.metric == "nats_per_token"
     assert found.rows[1].value == pytest.approx(satchel.load(tmp_path / "three").evaluate(text).nats_per_token)
@@ -123,10 +127,14 @@ def test_runs_that_differ_in_their_seed_alone_are_grouped(verse: Path, text: Pat
         run = tmp_path / f"seed-{seed}"
         # With documents, the seed chooses which are held out.
         by_line = {"data.documents": "line", "model.order": 3}
-        satchel.train(verse, tokenizer="char", valid=0.3, seed=seed, settings=by_line, out=run)
+        satchel.train(verse, model="ngram", tokenizer="char", valid=0.3, seed=seed, settings=by_line, out=run)
         made.append(run)
     satchel.train(
-        verse, tokenizer="char", settings={"data.documents": "line", "model.order": 2}, out=tmp_path / "other"
+        verse,
+        model="ngram",
+        tokenizer="char",
+        settings={"data.documents": "line", "model.order": 2},
+        out=tmp_path / "other",
     )
     found = api.compare([*made, tmp_path / "other"], text)
     (group,) = found.groups
@@ -137,7 +145,7 @@ def test_runs_that_differ_in_their_seed_alone_are_grouped(verse: Path, text: Pat
 def test_what_cannot_be_compared_is_told(runs: list[Path], verse: Path, text: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="two or more"):
         api.compare(runs[:1], text)
-    satchel.train(verse, tokenizer="char", settings={"data.documents": "line"}, out=tmp_path / "lines")
+    satchel.train(verse, model="ngram", tokenizer="char", settings={"data.documents": "line"}, out=tmp_path / "lines")
     with pytest.raises(RunError, match="different documents"):
         api.compare([runs[0], tmp_path / "lines"], text)
 
@@ -162,7 +170,7 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
 
 
 def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, tmp_path: Path) -> None:
-    model = satchel.train(verse, tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run")
+    model = satchel.train(verse, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run")
     corpus = open_corpus(text, model.settings.data)
     tokens = scratch_tokens(corpus, model.tokenizer, "stream")
     costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
@@ -177,15 +185,17 @@ def test_without_data_the_runs_are_compared_on_what_they_held_out(
     rule: str, tokenizer: str, verse: Path, tmp_path: Path
 ) -> None:
     settings = {"data.documents": rule, "model.order": 2}
-    satchel.train(verse, tokenizer=tokenizer, valid=0.2, settings=settings, out=tmp_path / "two")
+    satchel.train(verse, model="ngram", tokenizer=tokenizer, valid=0.2, settings=settings, out=tmp_path / "two")
     settings["model.order"] = 4
-    satchel.train(verse, tokenizer=tmp_path / "two", valid=0.2, settings=settings, out=tmp_path / "four")
+    satchel.train(verse, model="ngram", tokenizer=tmp_path / "two", valid=0.2, settings=settings, out=tmp_path / "four")
     found = api.compare([tmp_path / "two", tmp_path / "four"])
     for row, name in zip(found.rows, ("two", "four"), strict=True):
         valid = satchel.load(tmp_path / name).evaluate()
         expected = valid.nats_per_token if found.metric == "nats_per_token" else valid.bits_per_byte
         assert row.value == pytest.approx(expected, rel=1e-12)
-    satchel.train(verse, tokenizer=tmp_path / "two", valid=0.3, settings=settings, out=tmp_path / "other")
+    satchel.train(
+        verse, model="ngram", tokenizer=tmp_path / "two", valid=0.3, settings=settings, out=tmp_path / "other"
+    )
     with pytest.raises(RunError, match="did not hold out the same text"):
         api.compare([tmp_path / "two", tmp_path / "other"])
 
@@ -202,6 +212,7 @@ def test_a_mix_without_data_learns_on_one_half_and_is_measured_on_the_other(
     for order in (1, 3):
         api.train(
             verse,
+            model="ngram",
             tokenizer="char",
             valid=str(tmp_path / "both.txt"),
             settings={"data.documents": rule, "model.order": order},

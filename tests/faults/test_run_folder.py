@@ -30,7 +30,7 @@ NEEDED = [runs.CONFIG, runs.TOKENIZER, runs.MODEL, durable.MANIFEST]
 
 def train(text: Path, out: Path, **options: Any) -> satchel.LanguageModel:
     model: satchel.LanguageModel = satchel.train(
-        text, tokenizer="char", valid=0.1, settings=SETTINGS, out=out, **options
+        text, model="ngram", tokenizer="char", valid=0.1, settings=SETTINGS, out=out, **options
     )
     return model
 
@@ -308,7 +308,7 @@ CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an unknown key": (setting("code", "os.system"), "config.json: code"),
     "settings of another kind": (setting("settings", []), "config.json: settings"),
     "another kind of model": (setting("settings.model.kind", "os.system"), "config.json: model.kind"),
-    "another task": (setting("task", "tag"), "is a run for the task tag"),
+    "another task": (setting("task", "translate"), "is a run for the task translate"),
     "an unknown task": (setting("task", "rm"), "config.json: task"),
     "a newer version": (setting("schema_version", 2), "config.json: schema_version"),
     "another tokenizer": (setting("tokenizer.sha256", "0" * 64), "tokenizer.json: is not the tokenizer"),

@@ -13,7 +13,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> satchel.LanguageModel:
     text = folder / "text.txt"
     text.write_text("one two three.\nfour five six.\none seven three.\n" * 30, encoding="utf-8")
     model: satchel.LanguageModel = satchel.train(
-        text, tokenizer="char", settings={"data.documents": "line"}, out=folder / "run"
+        text, model="ngram", tokenizer="char", settings={"data.documents": "line"}, out=folder / "run"
     )
     return model
 
@@ -50,13 +50,13 @@ def test_a_stop_text_in_the_prompt_alone_does_not_stop(model: satchel.LanguageMo
 
 
 def test_a_stream_never_ends_by_itself(verse: Path, tmp_path: Path) -> None:
-    stream = satchel.train(verse, tokenizer="char", out=tmp_path / "run")
+    stream = satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "run")
     assert all(s.finish == "length" for s in stream.generate("T", tokens=30, samples=5, temperature=5.0).samples)
 
 
 @pytest.mark.parametrize("tokenizer", ["char", "word"])
 def test_the_unknown_token_is_never_written(tokenizer: str, verse: Path, tmp_path: Path) -> None:
-    model = satchel.train(verse, tokenizer=tokenizer, settings={"model.order": 1}, out=tmp_path / "run")
+    model = satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"model.order": 1}, out=tmp_path / "run")
     written = model.generate("", tokens=300, temperature=50.0, samples=3)
     assert all(model.tokenizer.unknown not in sample.ids for sample in written.samples)
 

@@ -50,7 +50,7 @@ def parts(verse: Path, tmp_path: Path) -> list[Path]:
     for order in (1, 2, 5):
         tokenizer = made[0] if made else "char"
         run = tmp_path / f"order-{order}"
-        satchel.train(verse, tokenizer=tokenizer, settings={"model.order": order}, out=run)
+        satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"model.order": order}, out=run)
         made.append(run)
     return made
 
@@ -93,8 +93,8 @@ def test_a_mix_stands_alone_and_can_be_mixed_again(parts: list[Path], held_out: 
 
 
 def test_models_that_do_not_fit_are_refused(parts: list[Path], verse: Path, held_out: Path, tmp_path: Path) -> None:
-    satchel.train(verse, tokenizer="word", out=tmp_path / "words")
-    satchel.train(verse, tokenizer=parts[0], settings={"data.documents": "line"}, out=tmp_path / "lines")
+    satchel.train(verse, model="ngram", tokenizer="word", out=tmp_path / "words")
+    satchel.train(verse, model="ngram", tokenizer=parts[0], settings={"data.documents": "line"}, out=tmp_path / "lines")
     with pytest.raises(RunError, match="another tokenizer"):
         api.mix([parts[0], tmp_path / "words"], tmp_path / "mix", held_out)
     with pytest.raises(RunError, match="documents by line"):
@@ -113,7 +113,9 @@ def test_a_mix_of_three_orders_beats_the_best_of_them_on_new_text(shared: Path, 
     for order in (3, 5, 7):
         tokenizer = runs[0] if runs else "char"
         run = tmp_path / f"order-{order}"
-        satchel.train(tmp_path / "train.txt", tokenizer=tokenizer, settings={"model.order": order}, out=run)
+        satchel.train(
+            tmp_path / "train.txt", model="ngram", tokenizer=tokenizer, settings={"model.order": order}, out=run
+        )
         runs.append(run)
     model, _ = api.mix(runs, tmp_path / "mix", tmp_path / "learn.txt")
     best = min(satchel.load(run).evaluate(tmp_path / "test.txt").nats_per_token for run in runs)

@@ -6,19 +6,19 @@ from satchel.models.build import build_encoder
 from satchel.models.contract import CausalEncoder
 from satchel.models.dan import DanSettings
 from satchel.models.recurrent import RecurrentSettings
-from satchel.models.transformer import TransformerSettings
+from satchel.models.transformer import TransformerSettings, gpt2
 from satchel.models.window import WindowSettings
 
 VOCABULARY = 11
 
 
 def transformer(**options: object) -> TransformerSettings:
-    tree = {"width": 12, "layers": 2, "heads": 3, "context": 16, **options}
-    return TransformerSettings.model_validate(tree)
+    return gpt2(**{"width": 12, "layers": 2, "heads": 3, "context": 16, **options})
 
 
 SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | TransformerSettings] = {
     "dan": DanSettings(width=12),
+    "pairs": DanSettings(width=12, bigrams=7),
     "window": WindowSettings(width=12, window=3, layers=2),
     "rnn": RecurrentSettings(kind="rnn", width=12),
     "gru": RecurrentSettings(kind="gru", width=12, layers=2),
@@ -33,6 +33,7 @@ SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | Transform
     "own widths": transformer(heads=5, key_width=4, value_width=6),
     "post-norm": transformer(norm="post", feedforward="relu"),
     "no norm": transformer(norm="none", scale="width"),
+    "usual": TransformerSettings(width=12, layers=2, heads=3, context=16),
     "modern": transformer(norm_kind="rms", feedforward="swiglu", normalise=True, bias=False, positions="rotary"),
     "no residuals": transformer(residual=False, feedforward="squared-relu"),
     "no blocks": transformer(layers=0),
@@ -42,4 +43,8 @@ SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | Transform
 def make(name: str, *, causal: bool = True, seed: int = 0) -> CausalEncoder:
     """Return a small encoder with random weights, in float64, as it is after training."""
     torch.manual_seed(seed)
-    return build_encoder(SETTINGS[name], VOCABULARY, causal=causal).double().eval()
+    encoder = build_encoder(SETTINGS[name], VOCABULARY, causal=causal)
+    for parameter in encoder.parameters():
+        if parameter.dim() > 1 and not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.02)  # what begins as nothing is something after training
+    return encoder.double().eval()

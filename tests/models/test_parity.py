@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.models.transformer import Transformer, gpt2
 from satchel.tasks.language import LanguageNetwork
 
 
 def test_item_86_the_lectures_sketch_with_torchs_own_layers_gives_the_same_vectors() -> None:
     """The slide defines `layers` and uses `encoder_layers`; with one name for both it runs."""
-    settings = TransformerSettings(width=16, layers=3, heads=4, norm="post", feedforward="relu", hidden=64)
+    settings = gpt2(width=16, layers=3, heads=4, norm="post", feedforward="relu", hidden=64)
     ours = Transformer(settings, 11, causal=True).double()
     layers = nn.TransformerEncoderLayer(16, 4, 64, dropout=0.0, batch_first=True, dtype=torch.float64)
     transformer_encoder = nn.TransformerEncoder(layers, num_layers=3, enable_nested_tensor=False)
@@ -33,7 +33,7 @@ def test_item_86_the_lectures_sketch_with_torchs_own_layers_gives_the_same_vecto
 
 
 @pytest.fixture(scope="module")
-def gpt2() -> nn.Module:
+def hugging_face() -> nn.Module:
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.GPT2Config(
@@ -47,7 +47,7 @@ def gpt2() -> nn.Module:
 
 def copied(theirs: nn.Module) -> LanguageNetwork:
     """Return our network with the weights of a GPT-2, whose matrices stand the other way round."""
-    settings = TransformerSettings(width=24, layers=3, heads=4, context=40, feedforward="gelu-tanh")
+    settings = gpt2(width=24, layers=3, heads=4, context=40, feedforward="gelu-tanh")
     ours = LanguageNetwork(Transformer(settings, 53, causal=True))
     state = theirs.state_dict()
     names = {
@@ -75,15 +75,15 @@ def copied(theirs: nn.Module) -> LanguageNetwork:
     return ours.eval()
 
 
-def test_the_logits_are_those_of_gpt2(gpt2: nn.Module) -> None:
+def test_the_logits_are_those_of_gpt2(hugging_face: nn.Module) -> None:
     ids = torch.randint(0, 53, (4, 40))
     with torch.inference_mode():
-        ours, theirs = copied(gpt2)(ids), gpt2(ids).logits
+        ours, theirs = copied(hugging_face)(ids), hugging_face(ids).logits
     assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
-def test_greedy_continuations_are_those_of_gpt2(gpt2: nn.Module) -> None:
-    ours, theirs = copied(gpt2).double(), gpt2.double()
+def test_greedy_continuations_are_those_of_gpt2(hugging_face: nn.Module) -> None:
+    ours, theirs = copied(hugging_face).double(), hugging_face.double()
     generator = torch.Generator().manual_seed(1)
     with torch.inference_mode():
         for number in range(100):
@@ -103,4 +103,4 @@ def test_greedy_continuations_are_those_of_gpt2(gpt2: nn.Module) -> None:
                 ids = torch.cat([ids, following], dim=1)
                 encoded, state = ours.encoder.step(following, state)
             assert ids.tolist() == expected.tolist()
-    gpt2.float()
+    hugging_face.float()

@@ -82,7 +82,7 @@ def test_a_run_exported_and_imported_answers_the_same(verse: Path, tmp_path: Pat
     for tokenizer in ("char", "word", "bpe:300"):
         for rule in ("stream", "line"):
             run = tmp_path / f"{tokenizer.partition(':')[0]}-{rule}"
-            model = satchel.train(verse, tokenizer=tokenizer, settings={"data.documents": rule}, out=run)
+            model = satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"data.documents": rule}, out=run)
             model.export_arpa(tmp_path / "model.arpa")
             again = api.import_arpa(tmp_path / "model.arpa", tmp_path / f"{run.name}-again", tokenizer=run)
             text = "The cat saw the log.\nAnd the <unk> dog <s> too\n"
@@ -92,21 +92,23 @@ def test_a_run_exported_and_imported_answers_the_same(verse: Path, tmp_path: Pat
 
 
 def test_an_imported_word_model_needs_no_tokenizer_file(verse: Path, tmp_path: Path) -> None:
-    model = satchel.train(verse, tokenizer="word", settings={"data.documents": "line"}, out=tmp_path / "a")
+    model = satchel.train(
+        verse, model="ngram", tokenizer="word", settings={"data.documents": "line"}, out=tmp_path / "a"
+    )
     model.export_arpa(tmp_path / "a.arpa")
     again = api.import_arpa(tmp_path / "a.arpa", tmp_path / "b")
     assert again.evaluate(verse).perplexity == pytest.approx(model.evaluate(verse).perplexity, rel=1e-6)
 
 
 def test_a_tokenizer_that_lacks_a_word_is_refused(verse: Path, tmp_path: Path) -> None:
-    satchel.train(verse, tokenizer="word", out=tmp_path / "a").export_arpa(tmp_path / "a.arpa")
+    satchel.train(verse, model="ngram", tokenizer="word", out=tmp_path / "a").export_arpa(tmp_path / "a.arpa")
     with pytest.raises(RunError, match="has no token"):
         api.import_arpa(tmp_path / "a.arpa", tmp_path / "b", tokenizer=_chars(verse, tmp_path))
     assert not (tmp_path / "b").exists()
 
 
 def _chars(verse: Path, tmp_path: Path) -> Path:
-    satchel.train(verse, tokenizer="char", out=tmp_path / "chars")
+    satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "chars")
     return tmp_path / "chars"
 
 
@@ -154,6 +156,7 @@ def wikitext(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     data = shared / "wikitext-2"
     satchel.train(
         data / "wiki.train.tokens.gz",
+        model="ngram",
         tokenizer="word",
         settings={"data.documents": "line", "model.order": 5},
         out=folder / "run",
@@ -221,7 +224,11 @@ def test_lmplz_estimates_what_we_estimate(wikitext: tuple[Path, Path]) -> None:
 def test_kenlm_reads_a_model_of_any_tokenizer(tokenizer: str, rule: str, verse: Path, tmp_path: Path) -> None:
     kenlm = pytest.importorskip("kenlm", reason="the kenlm module is not installed")
     model = satchel.train(
-        verse, tokenizer=tokenizer, settings={"data.documents": rule, "model.order": 5}, out=tmp_path / "run"
+        verse,
+        model="ngram",
+        tokenizer=tokenizer,
+        settings={"data.documents": rule, "model.order": 5},
+        out=tmp_path / "run",
     )
     model.export_arpa(tmp_path / "model.arpa")
     peer = kenlm.Model(str(tmp_path / "model.arpa"))

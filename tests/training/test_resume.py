@@ -17,7 +17,7 @@ from satchel.runs import checkpoint
 from satchel.tasks.language import LanguageNetwork
 from satchel.training import saving
 from satchel.training.jobs import LanguageJob
-from satchel.training.loop import DivergedError, Events, Progress, Trainer
+from satchel.training.loop import DivergedError, Events, Measured, Progress, Trainer
 from satchel.training.settings import TrainingSettings
 from tests.models.encoders import SETTINGS, VOCABULARY
 
@@ -101,10 +101,10 @@ def test_the_weights_that_did_best_are_kept_whenever_that_was(tmp_path: Path) ->
     costs = iter([3.0, 2.0, 5.0, 6.0, 4.0, 7.0, 8.0])
     at_best: list[dict[str, bytes]] = []
 
-    def validate() -> float:
+    def validate() -> Measured:
         if made.progress.step == 6:
             at_best.append(bits(made)[0])
-        return next(costs)
+        return Measured(next(costs))
 
     made.job.validate = validate  # type: ignore[method-assign]
     made.run()
@@ -193,10 +193,10 @@ def test_every_family_learns(name: str) -> None:
     assert first is not None
     assert last is not None
     # The mean of all words so far says little of the next one.
-    assert last < (0.95 if name == "dan" else 0.85) * first
+    assert last.loss < (0.95 if name == "dan" else 0.85) * first.loss
     assert made.progress.tokens == 120 * 48
     assert made.progress.best is not None
-    assert made.progress.best <= last
+    assert made.progress.best <= last.loss
 
 
 def test_the_clock_ends_a_training_by_minutes_and_patience_one_without_progress() -> None:

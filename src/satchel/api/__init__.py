@@ -3,9 +3,10 @@
 from satchel.api.classification import Classifier, Prediction
 from satchel.api.comparing import MixReport, compare, mix
 from satchel.api.language import LanguageModel, cost_by_order
-from satchel.api.loading import import_arpa, load, load_classifier, load_language_model, load_model
+from satchel.api.loading import import_arpa, load, load_classifier, load_language_model, load_model, load_tagger
 from satchel.api.planning import Plan, plan
 from satchel.api.recipes import RECIPES
+from satchel.api.tagging import Tagger, Tagging
 from satchel.api.training import carry_out, resume, train
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "MixReport",
     "Plan",
     "Prediction",
+    "Tagger",
+    "Tagging",
     "carry_out",
     "compare",
     "cost_by_order",
@@ -23,6 +26,7 @@ __all__ = [
     "load_classifier",
     "load_language_model",
     "load_model",
+    "load_tagger",
     "mix",
     "plan",
     "resume",

@@ -5,34 +5,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from satchel import config, durable
 from satchel.api.models import Model, TrainReport
 from satchel.api.planning import Plan
+from satchel.api.rows import write_labelled
 from satchel.api.settings import ClassifierSettings, Progress, silent
-from satchel.data.examples import (
-    Ints,
-    folds,
-    held_out,
-    numbered,
-    pieces,
-    read_classes,
-    scratch_examples,
-    write_classes,
-    write_examples,
-)
+from satchel.data.examples import Ints, folds, numbered, read_classes, scratch_examples
 from satchel.data.tokens import TokenFile, decoded, open_tokens
 from satchel.errors import DataError
 from satchel.evaluation.classification import Classification, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
 from satchel.predictor import Floats, Labeller
 from satchel.runs import folder as runs
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
-from satchel.text.tokenizer import Tokenizer, train_tokenizer
+from satchel.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from satchel.api.networks import NetworkSettings
 
 # As many texts at once as are worth it; more would only take memory.
 BATCH = 1024
@@ -77,13 +71,13 @@ class Judged:
 class Classifier(Model):
     """A trained classifier and everything it can be asked."""
 
-    settings: ClassifierSettings
+    settings: "ClassifierSettings | NetworkSettings"
 
     def __init__(
         self,
         labeller: Labeller,
         tokenizer: Tokenizer,
-        settings: ClassifierSettings,
+        settings: "ClassifierSettings | NetworkSettings",
         run: runs.RunConfig,
         folder: Path,
     ) -> None:
@@ -120,7 +114,7 @@ class Classifier(Model):
 
     def report_on(self, judged: Judged) -> Classification:
         """Return how good its answers are."""
-        return classification(judged.logprobs_EC, judged.gold_E, judged.names, self._majority)
+        return classification(judged.logprobs_EC, judged.gold_E, judged.names, self.majority)
 
     def judge(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
@@ -148,11 +142,6 @@ class Classifier(Model):
         gold_E = read_classes(self.folder / runs.VALID_CLASSES, tokens.counts.documents, len(names))
         return tokens, gold_E, names
 
-    @property
-    def _majority(self) -> int:
-        counts = self.run.facts["rows_by_label"]
-        return max(range(len(counts)), key=counts.__getitem__)
-
 
 # --- fitting ---------------------------------------------------------------------------------------
 
@@ -163,25 +152,25 @@ def fit_classifier(
     """Count a classifier from a table and write its run into a new folder."""
     settings = planned.settings
     assert isinstance(settings, ClassifierSettings)
-    rows = _write_rows(folder, corpus, planned, progress)
+    rows = write_labelled(folder, corpus, planned, progress)
     size, names = rows.tokenizer.size + 1, rows.names
     tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
     counted = estimate_classes(
         tokens.ids,
-        rows.classes_E,
+        rows.classes,
         size,
         len(names),
         settings.model,
         lambda done: progress("counting the classes", done),
     )
     progress("cross-checking", None)
-    parts = folds(rows.classes_E, CHECK_FOLDS, settings.training.seed)
-    fitted, check = tempered(counted, tokens.ids, rows.classes_E, parts, settings.model)
+    parts = folds(rows.classes, CHECK_FOLDS, settings.training.seed)
+    fitted, check = tempered(counted, tokens.ids, rows.classes, parts, settings.model)
     progress("writing", None)
     facts = {
         "counts": asdict(tokens.counts),
         "repaired": dict(corpus.repaired),
-        "rows_by_label": np.bincount(rows.classes_E, minlength=len(names)).tolist(),
+        "rows_by_label": np.bincount(rows.classes, minlength=len(names)).tolist(),
         "labels_only_held_out": list(rows.others),
         "ngrams": fitted.background.sizes,
         "temper": asdict(fitted.temper),
@@ -191,9 +180,9 @@ def fit_classifier(
     runs.write_model(folder, described, rows.tokenizer, fitted.arrays())
     trained = Classifier(fitted, rows.tokenizer, settings, described, target)
     valid = None
-    if rows.valid_E is not None:
+    if rows.valid is not None:
         held = open_tokens(folder.path / runs.VALID_TOKENS)
-        valid = classification(fitted.label(held.ids), rows.valid_E, (*names, *rows.others), trained._majority)
+        valid = classification(fitted.label(held.ids), rows.valid, (*names, *rows.others), trained.majority)
     seconds = time.perf_counter() - began
     runs.write_metrics(
         folder,
@@ -217,76 +206,3 @@ def fit_classifier(
 
 def _loss(check: CrossCheck | None) -> float | None:
     return check.nats_per_example if check else None
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """What was read and written: the numbers of the labels of the training rows and of the held-out ones."""
-
-    tokenizer: Tokenizer
-    sha256: str
-    names: tuple[str, ...]
-    others: tuple[str, ...]  # labels that only held-out rows have
-    classes_E: Ints
-    valid_E: Ints | None
-
-
-def _write_rows(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress) -> _Rows:
-    """Write the tokens and classes of the training rows, and of the held-out rows if there are any."""
-    settings = planned.settings
-    progress("reading", None)
-    rows = list(read_examples(corpus))
-    names = tuple(sorted({row.label for row in rows}))
-    if len(names) < 2:
-        raise DataError(
-            f"found {len(rows):,} rows with {len(names)} labels, expected two labels or more",
-            "a classifier needs examples of each label; check the columns with `satchel data`",
-            where=corpus.name,
-        )
-    all_E, _ = numbered([row.label for row in rows], names)
-    valid = settings.data.valid
-    others: tuple[str, ...] = ()
-    is_valid_E = held_out(all_E, valid if isinstance(valid, float) else 0.0, settings.training.seed)
-    train_texts = [row.text for row, is_valid in zip(rows, is_valid_E, strict=True) if not is_valid]
-    characters = sum(map(len, train_texts))
-    tokenizer = planned.tokenizer
-    if tokenizer is None:
-        progress("learning the tokenizer", None)
-        if not characters:
-            raise DataError("found only empty texts", "check the text column with `satchel data`", where=corpus.name)
-        learned_from = (piece.text for piece in pieces(train_texts))
-        tokenizer = train_tokenizer(settings.tokenizer, learned_from, characters)
-    sha256 = corpus.identity()
-
-    def write(tokens: str, numbers: str, some: Iterable[str], classes_E: Ints, identity: str) -> None:
-        with folder.create(tokens) as handle:
-            write_examples(
-                handle,
-                tokenizer,
-                some,
-                identity,
-                lambda done: progress("tokenizing", min(1.0, done / max(1, characters))),
-            )
-        with folder.create(numbers) as handle:
-            write_classes(handle, classes_E)
-
-    write(runs.TRAIN_TOKENS, runs.TRAIN_CLASSES, train_texts, all_E[~is_valid_E], sha256)
-    valid_E: Ints | None = None
-    if isinstance(valid, str):
-        other = open_corpus(valid, settings.data, settings.training.seed)
-        valid_rows = list(read_examples(other))
-        if not valid_rows:
-            raise DataError("found no rows, expected at least one", where=valid)
-        valid_E, all_names = numbered([row.label for row in valid_rows], names)
-        others = tuple(all_names[len(names) :])
-        texts = [row.text for row in valid_rows]
-        write(runs.VALID_TOKENS, runs.VALID_CLASSES, texts, valid_E, other.identity())
-    elif is_valid_E.any():
-        valid_E = all_E[is_valid_E]
-        texts = [row.text for row, is_valid in zip(rows, is_valid_E, strict=True) if is_valid]
-        write(runs.VALID_TOKENS, runs.VALID_CLASSES, texts, valid_E, sha256)
-    elif valid:
-        raise DataError(
-            f"the fraction {valid} of each label's rows is none", "give a larger fraction, or a file with --valid"
-        )
-    return _Rows(tokenizer, sha256, names, others, all_E[~is_valid_E], valid_E)

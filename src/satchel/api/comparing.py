@@ -13,6 +13,7 @@ from satchel.api.language import LanguageModel
 from satchel.api.loading import load_language_model, load_model
 from satchel.api.models import Model
 from satchel.api.settings import MixRunSettings, MixSettings, Progress, silent
+from satchel.api.tagging import Tagger
 from satchel.data.tokens import TokenCounts, TokenFile, decoded, scratch_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation import comparison
@@ -31,7 +32,7 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     Without `data` it is what all of them held out, which has to be the same.
 
     Language models are measured in bits per byte, so that tokenizers may differ; where one of them loses some
-    of the text, in nats per token, and all must be the same. Classifiers are measured by their accuracy.
+    of the text, in nats per token, and all must be the same. Classifiers and taggers are measured by their accuracy.
     """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to compare")
@@ -39,14 +40,14 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     tasks = sorted({model.settings.task for model in models})
     if len(tasks) > 1:
         raise RunError(f"found runs for different tasks: {', '.join(tasks)}", "compare runs for one task")
-    classifiers = [model for model in models if isinstance(model, Classifier)]
-    if classifiers:
-        return _compare_classifiers(names, classifiers, data, progress)
+    labellers = [model for model in models if not isinstance(model, LanguageModel)]
+    if labellers:
+        return _compare_labellers(names, labellers, data, progress)
     return _compare_language(names, [model for model in models if isinstance(model, LanguageModel)], data, progress)
 
 
-def _compare_classifiers(
-    names: Sequence[str | Path], models: Sequence[Classifier], data: str | Path | None, progress: Progress
+def _compare_labellers(
+    names: Sequence[str | Path], models: Sequence[Classifier | Tagger], data: str | Path | None, progress: Progress
 ) -> Comparison:
     rights = []
     # Standard input can be read once.

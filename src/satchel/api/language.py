@@ -13,9 +13,10 @@ from satchel import config, durable
 from satchel.api.models import Model, TrainReport
 from satchel.api.planning import Plan
 from satchel.api.settings import LanguageSettings, MixRunSettings, Progress, SharedSettings, silent
-from satchel.data.tokens import Split, TokenFile, TokenWriter, open_tokens, scratch_tokens, write_tokens
+from satchel.data.tokens import Split, TokenFile, TokenWriter, decoded, open_tokens, scratch_tokens, write_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.likelihood import Likelihood, likelihood
+from satchel.evaluation.recall import Distance, recall
 from satchel.generation.decoding import Sample, continue_text
 from satchel.generation.sampling import Sampling
 from satchel.ngram import arpa
@@ -101,6 +102,23 @@ class LanguageModel(Model):
             raise DataError("found no text, expected at least one token", where=str(data))
         progress("scoring", None)
         return likelihood(self.predictor, tokens.ids, tokens.counts)
+
+    def recall(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> list[Distance]:
+        """Return how well the last word of each document is recalled, by how far away it stood before."""
+        if self.settings.data.documents == "stream":
+            raise RunError(
+                "reads all text as one document, and distances are measured within documents",
+                "train with --set data.documents=line",
+                where=str(self.folder),
+            )
+        tokens = self.own_valid() if data is None else self._tokenize(self.corpus(data, reading), progress)
+        progress("recalling", None)
+        found = recall(self.predictor, self.tokenizer, decoded(tokens.ids, self.tokenizer))
+        if not found:
+            raise DataError("found no document whose last word stood in it before", where=str(data))
+        return found
 
     def score(self, text: str) -> TextScore:
         """Return the log-probability of every token of a text, by the run's own rule for documents."""
@@ -233,7 +251,7 @@ def write_token_files(
         tokenizer = train_tokenizer(settings.tokenizer, texts, characters)
     _write_part(folder, runs.TRAIN_TOKENS, tokenizer, part(is_valid=False), settings, sha256, report)
     if isinstance(held_out, str):
-        other = open_corpus(held_out, settings.data, settings.training.seed)
+        other = open_corpus(held_out, settings.data, settings.training.seed, part="valid")
         _write_part(folder, runs.VALID_TOKENS, tokenizer, other.pieces(rule), settings, other.identity(), report)
     elif held_out > 0:
         _write_part(folder, runs.VALID_TOKENS, tokenizer, part(is_valid=True), settings, sha256, report)

@@ -1,7 +1,7 @@
 """From a run folder, or from a file of another tool, to a model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from satchel.api.settings import (
     build_settings,
     silent,
 )
+from satchel.api.tagging import Tagger
 from satchel.errors import RunError
 from satchel.generation.mixing import Mix
 from satchel.ngram import arpa
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from satchel.api.networks import NetworkSettings
 
 
-def load(run: str | Path) -> Any:
-    """Return the model of a run folder, once all of it is known to be sound: what it is depends on the run's task."""
-    return load_model(run)
+def load(run: str | Path, *, model: Any = None) -> Any:
+    """Return the model of a run folder, once all of it is known to be sound: what it is depends on the run's task.
+
+    Where it was trained with an encoder of your own, give that again as `model`.
+    """
+    return load_model(run, model)
 
 
-def load_model(run: str | Path) -> LanguageModel | Classifier:
+def load_model(run: str | Path, own: Any = None) -> LanguageModel | Classifier | Tagger:
     """Return the model of a run folder."""
     folder = Path(run)
     described = runs.read_config(folder)
@@ -45,7 +49,7 @@ def load_model(run: str | Path) -> LanguageModel | Classifier:
     arrays, metadata = tensors.read(path)
     if metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
-    model: LanguageModel | Classifier
+    model: LanguageModel | Classifier | Tagger
     if isinstance(settings, ClassifierSettings):
         size, labels = tokenizer.size + 1, described.labels
         labeller = class_tables_from_arrays(arrays, size, settings.model, len(labels), str(path))
@@ -54,10 +58,7 @@ def load_model(run: str | Path) -> LanguageModel | Classifier:
         mix = _mix(folder, arrays, settings.model.parts, tokenizer)
         model = LanguageModel(mix, tokenizer, settings, described, folder)
     elif not isinstance(settings, LanguageSettings):
-        from satchel.api.networks import network_predictor
-
-        predictor = network_predictor(settings, tokenizer, arrays, str(path))
-        model = LanguageModel(predictor, tokenizer, settings, described, folder)
+        model = _network_model(settings, tokenizer, arrays, described, folder, own)
     else:
         table = table_from_arrays(arrays, tokenizer.size + 1, settings.model.order, str(path))
         model = LanguageModel(table, tokenizer, settings, described, folder)
@@ -66,22 +67,58 @@ def load_model(run: str | Path) -> LanguageModel | Classifier:
     return model
 
 
+def _network_model(
+    settings: "NetworkSettings",
+    tokenizer: Tokenizer,
+    arrays: dict[str, tensors.Array],
+    described: runs.RunConfig,
+    folder: Path,
+    own: Any,
+) -> LanguageModel | Classifier | Tagger:
+    from satchel.api.networks import load_network, predictor_of
+    from satchel.tasks.language import NetworkPredictor
+
+    network = load_network(settings, tokenizer, len(described.labels), arrays, str(folder / runs.MODEL), own)
+    predictor = predictor_of(network, tokenizer.boundary)
+    if isinstance(predictor, NetworkPredictor):
+        return LanguageModel(predictor, tokenizer, settings, described, folder)
+    kind = Classifier if settings.task == "classify" else Tagger
+    return kind(predictor, tokenizer, settings, described, folder)
+
+
+# What a model is called, what to use on it, and what makes one.
+WORDS = {
+    LanguageModel: ("a language model", "`satchel generate` and `score` are for it", "train one on a text"),
+    Classifier: ("a classifier", "use `satchel classify` on it", "train one on a table with labels and texts"),
+    Tagger: ("a tagger", "use `satchel tag` on it", "train one on a table with texts and tags"),
+}
+
+M = TypeVar("M", LanguageModel, Classifier, Tagger)
+
+
+def load_as(run: str | Path, kind: type[M]) -> M:
+    """Return the model of a run folder, if it is of this kind."""
+    model = load_model(run)
+    if not isinstance(model, kind):
+        found, use, _ = WORDS[type(model)]
+        expected, _, make = WORDS[kind]
+        raise RunError(f"is {found}, expected {expected}", f"{use}; or {make}", where=str(run))
+    return model
+
+
 def load_language_model(run: str | Path) -> LanguageModel:
     """Return the language model of a run folder."""
-    model = load_model(run)
-    if not isinstance(model, LanguageModel):
-        raise RunError("is a classifier, expected a language model", "use `satchel classify` on it", where=str(run))
-    return model
+    return load_as(run, LanguageModel)
 
 
 def load_classifier(run: str | Path) -> Classifier:
     """Return the classifier of a run folder."""
-    model = load_model(run)
-    if not isinstance(model, Classifier):
-        raise RunError(
-            "is a language model, expected a classifier", "train one on a table with labels and texts", where=str(run)
-        )
-    return model
+    return load_as(run, Classifier)
+
+
+def load_tagger(run: str | Path) -> Tagger:
+    """Return the tagger of a run folder."""
+    return load_as(run, Tagger)
 
 
 def read_settings(

@@ -33,6 +33,8 @@ class TrainReport:
     counts: TokenCounts
     steps: int = 0
     stopped: str = "finished"
+    baseline: Likelihood | Classification | None = None  # what counting makes of the same data
+    failed_save: str = ""  # why the last save failed, if it did
 
 
 class Model:
@@ -57,7 +59,13 @@ class Model:
     def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
         """Return a corpus read as the run's own was, but for some settings."""
         tree = config.merge(self.settings.data.model_dump(), changes or {})
-        return open_corpus(data, config.build(DataSettings, tree), self.settings.training.seed)
+        return open_corpus(data, config.build(DataSettings, tree), self.settings.training.seed, part="test")
+
+    @property
+    def majority(self) -> int:
+        """The number of the label, or the tag, that most training rows have."""
+        counts = self.run.facts["rows_by_label"]
+        return max(range(len(counts)), key=counts.__getitem__)
 
     def own_valid(self) -> TokenFile:
         """Return the tokens that were held out when the run was trained."""

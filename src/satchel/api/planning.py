@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from satchel import config
 from satchel.api.recipes import read_recipe
 from satchel.api.settings import NETWORKS, TASKS, ClassifierSettings, LanguageSettings, build_settings
+from satchel.data.tagged import are_characters
 from satchel.errors import DataError, SettingsError
+from satchel.runs.folder import read_config
 from satchel.text.builtin import BUILTINS
 from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import DataSettings
+from satchel.text.tables import read_tagged
 from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer
 
 if TYPE_CHECKING:
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 
 USUAL_MINUTES = 5.0
+# As many rows of a table tell what its tags belong to.
+SEEN_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class Plan:
     data: str
     tokenizer: Tokenizer | None
     reasons: tuple[str, ...]
+    own: Any = None  # an encoder of the user's own, or what makes one
+    start: Path | None = None  # the run whose weights are begun with
 
     def estimates(self) -> dict[str, int]:
         """Return about how many tokens, parameters, bytes of memory and seconds the training would take."""
@@ -56,79 +64,152 @@ class Plan:
 
         assert isinstance(self.settings, NetworkSettings)
         costs, training = network_costs(self.settings, vocabulary), self.settings.training
+        width = getattr(self.settings.model, "width", 0)
         return {
             "parameters": costs.parameters,
             "training_flops_per_token": costs.training_operations,
-            "memory_bytes": 16 * costs.parameters + 200 * training.batch_tokens * self.settings.model.width,
+            "memory_bytes": 16 * costs.parameters + 200 * training.batch_tokens * width,
             **({"seconds": int(60 * training.minutes)} if training.minutes else {}),
         }
 
 
-def plan(
-    data: str | Path,
-    *,
-    task: str | None = None,
-    model: str | None = None,
-    recipe: str | Path | None = None,
-    tokenizer: str | Path | None = None,
-    valid: str | float | None = None,
-    seed: int | None = None,
-    size: str | None = None,
-    minutes: float | None = None,
-    steps: int | None = None,
-    epochs: float | None = None,
-    threads: int | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Plan:
-    """Return what `train` would do with the same arguments. `settings` may use dotted keys."""
+class TrainOptions(TypedDict, total=False):
+    """What can be said by name about a training; everything else is a setting."""
+
+    task: str | None
+    model: Any  # the name of a kind; or an encoder of one's own, or what makes one for a number of ids
+    recipe: str | Path | None
+    tokenizer: str | Path | None
+    valid: str | float | None
+    seed: int | None
+    size: str | None
+    minutes: float | None
+    steps: int | None
+    epochs: float | None
+    threads: int | None
+    device: str | None
+    start: str | Path | None  # a run whose weights are begun with
+    settings: Mapping[str, Any] | None  # may use dotted keys
+
+
+# Options that are settings by another name.
+KEYS = {
+    "task": "task",
+    "valid": "data.valid",
+    "seed": "training.seed",
+    "minutes": "training.minutes",
+    "steps": "training.steps",
+    "epochs": "training.epochs",
+    "threads": "training.threads",
+    "device": "training.device",
+}
+# What is trained where nobody says which kind.
+USUAL_KINDS = {"lm": "transformer", "tag": "transformer", "classify": "dan"}
+
+
+def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
+    """Return what `train` would do with the same arguments."""
     tree: config.Tree = {}
-    for key, value in (settings or {}).items():
+    for key, value in (options.get("settings") or {}).items():
         tree = config.merge(tree, _nested(key, value))
+    recipe, model = options.get("recipe"), options.get("model")
     tree = config.merge(read_recipe(str(recipe)) if recipe is not None else {}, tree)
+    for option, key in KEYS.items():
+        if (given := options.get(option)) is not None:
+            tree = config.merge(tree, _nested(key, given))
+    if model is not None:
+        kind = {"kind": model} if isinstance(model, str) else {"kind": "own", "name": _name_of(model)}
+        tree = config.merge(tree, {"model": kind})
     reasons: list[str] = []
-    existing: Tokenizer | None = None
-    if tokenizer is not None:
-        chosen = parse_tokenizer(str(tokenizer))
-        if isinstance(chosen, Path):
-            existing = load_tokenizer(chosen)
-            if existing.kind in KINDS:
-                tree = config.merge(tree, {"tokenizer": {"kind": existing.kind}})
-            reasons.append(f"tokenizer: {existing.kind}, {existing.size:,} tokens, from {chosen}")
-        else:
-            tree = config.merge(tree, {"tokenizer": chosen.model_dump(exclude_unset=True, exclude_none=True)})
-    chosen_by_name = {
-        "task": task,
-        "model.kind": model,
-        "data.valid": valid,
-        "training.seed": seed,
-        "training.minutes": minutes,
-        "training.steps": steps,
-        "training.epochs": epochs,
-        "training.threads": threads,
-    }
-    for key, value in chosen_by_name.items():
-        if value is not None:
-            tree = config.merge(tree, _nested(key, value))
     where = str(recipe) if recipe is not None else ""
+    start = options.get("start")
+    existing = _chosen_tokenizer(tree, options.get("tokenizer"), start, reasons)
+    if existing is not None and existing.kind in KINDS:
+        tree = config.merge(tree, {"tokenizer": {"kind": existing.kind}})
+    elif existing is None and (choice := options.get("tokenizer")) is not None:
+        chosen = parse_tokenizer(str(choice))
+        assert not isinstance(chosen, Path)
+        tree = config.merge(tree, {"tokenizer": chosen.model_dump(exclude_unset=True, exclude_none=True)})
     if "task" not in tree:
         tree["task"] = _task_of(str(data), tree)
         if tree["task"] != "lm":
             reasons.append(f"task={tree['task']}: as the data says")
-    tree = _network_defaults(tree, size, reasons)
-    given = build_settings(tree, where)
-    if tree["task"] == "lm" and str(data) in BUILTINS and not _is_set(tree, "data.documents"):
-        rule = BUILTINS[str(data)].documents
-        tree = config.merge(tree, _nested("data.documents", rule))
-        reasons.append(f"data.documents={rule}: as suits {data}")
-    kind = existing.kind if existing else given.tokenizer.kind
-    counts = isinstance(given, (LanguageSettings, ClassifierSettings))
+    if start is not None:
+        tree = _as_begun(tree, Path(start), reasons)
+    tree = _usual_kind(tree, reasons)
+    tree = _network_defaults(tree, options.get("size"), reasons)
+    build_settings(tree, where)  # whatever is wrong with what was given is told before anything is chosen
+    tree = _suited(tree, str(data), existing, reasons)
+    settings = build_settings(tree, where)
+    own = model if model is not None and not isinstance(model, str) else None
+    return Plan(settings, str(data), existing, tuple(reasons), own, Path(start) if start is not None else None)
+
+
+def _chosen_tokenizer(
+    tree: config.Tree, choice: str | Path | None, start: str | Path | None, reasons: list[str]
+) -> Tokenizer | None:
+    """Return the tokenizer that is there already: one that was named, or that of the run that is begun with."""
+    chosen = parse_tokenizer(str(choice)) if choice is not None else None
+    if start is not None and choice is None and "tokenizer" not in tree:
+        chosen = Path(start)
+    if not isinstance(chosen, Path):
+        return None
+    existing = load_tokenizer(chosen)
+    reasons.append(f"tokenizer: {existing.kind}, {existing.size:,} tokens, from {chosen}")
+    return existing
+
+
+def _as_begun(tree: config.Tree, start: Path, reasons: list[str]) -> config.Tree:
+    """Return the tree with the model of the run whose weights are begun with."""
+    model = read_config(start).settings["model"]
+    if model.get("kind") not in NETWORKS:
+        raise SettingsError("is no network: there are no weights to begin with", where=str(start))
+    reasons.append(f"model: {model['kind']}, as in {start}")
+    return config.merge({"model": model}, tree)
+
+
+def _usual_kind(tree: config.Tree, reasons: list[str]) -> config.Tree:
+    model = tree.get("model", {})
+    if not isinstance(model, dict) or "kind" in model:
+        return tree
+    # Settings that only counting has say that counting is meant.
+    task = tree["task"]
+    counts = {"order", "smoothing", "prune", "background"} & set(model)
+    kind = "ngram" if counts else USUAL_KINDS.get(task, "ngram")
+    reasons.append(f"model.kind={kind}: the usual one for the task {task}")
+    return config.merge(tree, _nested("model.kind", kind))
+
+
+def _suited(tree: config.Tree, data: str, existing: Tokenizer | None, reasons: list[str]) -> config.Tree:
+    """Return the tree with what suits the data and nobody set: documents, a tokenizer, an order."""
+
+    def choose(key: str, value: Any, why: str) -> None:
+        nonlocal tree
+        tree = config.merge(tree, _nested(key, value))
+        reasons.append(f"{key}={value}: {why}")
+
+    if data in BUILTINS:
+        builtin = BUILTINS[data]
+        if tree["task"] == "lm" and not _is_set(tree, "data.documents"):
+            choose("data.documents", builtin.documents, f"as suits {data}")
+        if existing is None and not _is_set(tree, "tokenizer.kind") and builtin.tokenizer != "bpe":
+            choose("tokenizer.kind", builtin.tokenizer, f"as suits {data}")
+    elif tree["task"] == "tag" and existing is None and not _is_set(tree, "tokenizer.kind"):
+        corpus = open_corpus(data, config.build(DataSettings, tree.get("data", {})))
+        by_letter = are_characters(islice(read_tagged(corpus), SEEN_ROWS))
+        choose("tokenizer.kind", "char" if by_letter else "word", "what the tags belong to")
+    settings = build_settings(tree)
+    kind = existing.kind if existing else settings.tokenizer.kind
+    counts = isinstance(settings, (LanguageSettings, ClassifierSettings))
     if counts and kind in ("char", "byte") and not _is_set(tree, "model.order"):
-        order = 7 if isinstance(given, LanguageSettings) else 6
-        tree = config.merge(tree, _nested("model.order", order))
-        reasons.append(
-            f"model.order={order}: single {'characters' if kind == 'char' else 'bytes'} need a longer context"
-        )
-    return Plan(build_settings(tree, where), str(data), existing, tuple(reasons))
+        single = "characters" if kind == "char" else "bytes"
+        choose("model.order", 7 if tree["task"] == "lm" else 6, f"single {single} need a longer context")
+    return tree
+
+
+def _name_of(model: Any) -> str:
+    made = model if isinstance(model, type) or hasattr(model, "__qualname__") else type(model)
+    return f"{made.__module__}.{made.__qualname__}"
 
 
 def _network_defaults(tree: config.Tree, size: str | None, reasons: list[str]) -> config.Tree:

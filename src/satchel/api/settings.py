@@ -65,29 +65,30 @@ if TYPE_CHECKING:
 
 # The kinds of models that need torch, and whose settings do.
 NETWORKS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
-TASKS: dict[str, type[LanguageSettings] | type[ClassifierSettings]] = {
+COUNTED: dict[str, type[LanguageSettings] | type[ClassifierSettings]] = {
     "lm": LanguageSettings,
     "classify": ClassifierSettings,
 }
+TASKS = ("lm", "tag", "classify")
 
 
 def build_settings(tree: config.Tree, where: str = "") -> "RunSettings":
     """Return the settings that a tree spells, for the task that it names; lm if it names none."""
     task = tree.get("task", "lm")
     if task not in TASKS:
-        raise SettingsError(f"task: found {task!r}, expected {' or '.join(TASKS)}", where=where)
+        raise SettingsError(f"task: found {task!r}, expected {', '.join(TASKS)}", where=where)
     model = tree.get("model")
     kind = model.get("kind", "ngram") if isinstance(model, dict) else "ngram"
-    if kind not in ("ngram", *NETWORKS):
+    if kind not in ("ngram", *NETWORKS, "own"):
         raise SettingsError(f"model.kind: found {kind!r}, expected ngram, {', '.join(NETWORKS)}", where=where)
-    if kind in NETWORKS and task != "lm":
+    if task == "tag" and kind in ("ngram", "dan"):
         raise SettingsError(
-            f"model.kind={kind}: found the task {task}, and networks are trained for the task lm so far",
-            "take --model ngram, or read the data as plain text with --task lm",
+            f"model.kind={kind}: gives no place of a text a tag of its own",
+            f"for the task tag take {', '.join(name for name in NETWORKS if name != 'dan')}",
             where=where,
         )
-    if kind in NETWORKS:
+    if kind != "ngram":
         from satchel.api.networks import NetworkSettings
 
         return config.build(NetworkSettings, tree, where)
-    return config.build(TASKS[task], tree, where)
+    return config.build(COUNTED[task], tree, where)

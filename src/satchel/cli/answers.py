@@ -1,6 +1,7 @@
 """`satchel evaluate`, `score` and `generate`: what a trained model answers."""
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,11 +9,12 @@ import typer
 from typer import Argument, Option
 
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
-from satchel.cli.reading import Columns, Delimiter, Encoding, LabelColumn, TextColumn, reading
+from satchel.cli.reading import Columns, Delimiter, Encoding, LabelColumn, TagsColumn, TextColumn, reading
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
     from satchel.evaluation.likelihood import Likelihood
+    from satchel.evaluation.recall import Distance
 
 Run = Annotated[str, Argument(metavar="RUN", help="A run folder.")]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
@@ -28,12 +30,14 @@ def add_to(app: typer.Typer) -> None:
 def evaluate(
     run: Run,
     data: Annotated[str | None, Argument(help="A file, a folder or -; without it, the run's held-out part.")] = None,
-    errors: Annotated[Path | None, Option(help="Classifiers: write what was wrong, the surest first.")] = None,
+    by: Annotated[str | None, Option(help="distance: how well documents' last words are recalled, by how far.")] = None,
+    errors: Annotated[Path | None, Option(help="Classifiers, taggers: write what was wrong, surest first.")] = None,
     encoding: Encoding = None,
     columns: Columns = None,
     delimiter: Delimiter = None,
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
+    tags_column: TagsColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how good a model is: perplexity and bits per byte of a text; accuracy, F1 and calibration on a table."""
@@ -41,16 +45,30 @@ def evaluate(
     from satchel.cli import classifying
     from satchel.errors import SettingsError
 
-    changes = reading(columns, delimiter, encoding=encoding, text_column=text_column, label_column=label_column)
+    changes = reading(
+        columns,
+        delimiter,
+        encoding=encoding,
+        text_column=text_column,
+        label_column=label_column,
+        tags_column=tags_column,
+    )
     with Progress() as progress:
         model = api.load_model(run)
-        if isinstance(model, api.Classifier):
+        if by is not None:
+            found = by_distance(model, data, by, changes, progress)
+        elif not isinstance(model, api.LanguageModel):
             judged = model.judge(data, reading=changes, progress=progress)
         elif errors is not None:
-            raise SettingsError("--errors is for classifiers", "`satchel score` shows what each token of a text costs")
+            raise SettingsError(
+                "--errors is for classifiers and taggers", "`satchel score` shows what each token of a text costs"
+            )
         else:
             result = model.evaluate(data, reading=changes, progress=progress)
-    if isinstance(model, api.Classifier):
+    if by is not None:
+        _show_distances(found, as_json)
+        return
+    if not isinstance(model, api.LanguageModel):
         classifying.show_evaluation(model, judged, errors, as_json)
         return
     if as_json:
@@ -65,6 +83,32 @@ def evaluate(
             [[f"order {n}", f"{count:,}", f"{count / result.tokens:.1%}"] for n, count in orders.items()],
             right=(1, 2),
         )
+
+
+def by_distance(model: Any, data: str | None, by: str, changes: dict[str, Any], progress: Progress) -> "list[Distance]":
+    """Return how well the last word of each document is recalled, by how far away it stood before."""
+    from satchel import api
+    from satchel.errors import SettingsError
+
+    if by != "distance":
+        raise SettingsError(f"--by {by}: found no such way to part a text", "expected distance")
+    if not isinstance(model, api.LanguageModel):
+        raise SettingsError("--by distance is for language models", "`evaluate` says how labels and tags fare")
+    return model.recall(data, reading=changes, progress=progress)
+
+
+def _show_distances(found: "list[Distance]", as_json: bool) -> None:
+    if as_json:
+        emit_json({"by": "distance", "rows": [asdict(each) for each in found]})
+        return
+    print_table(
+        ["words between", "documents", "recalled", "nats"],
+        [
+            [f"{each.nearest} to {each.farthest}", f"{each.documents:,}", f"{each.accuracy:.1%}", f"{each.nats:.3f}"]
+            for each in found
+        ],
+        right=(0, 1, 2, 3),
+    )
 
 
 def evaluation_json(model: "LanguageModel", result: "Likelihood") -> dict[str, Any]:

@@ -1,7 +1,5 @@
-"""`satchel classify`, and what `satchel evaluate` says of classifiers."""
+"""`satchel classify` and `satchel tag`, and what `satchel evaluate` says of both."""
 
-import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +8,12 @@ import typer
 from typer import Argument, Option
 
 from satchel.cli.answers import AsJson, Run
-from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
+from satchel.cli.output import emit_json, print_pairs, print_table, say, text_argument
 from satchel.cli.reading import Columns, Delimiter, Encoding, TextColumn, reading
+from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
-    from satchel.api import Classifier, Prediction
+    from satchel.api import Classifier, Prediction, Tagger, Tagging
     from satchel.api.classification import Judged
     from satchel.evaluation.classification import Classification
 
@@ -25,16 +24,21 @@ MOST_LABELS = 10
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this file."""
     app.command()(classify)
+    app.command()(tag)
+
+
+Text = Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")]
+Source = Annotated[str | None, Option("--input", help="A .csv, .tsv, .jsonl or .txt file: every row is answered.")]
+Out = Annotated[Path | None, Option("-o", "--out", help="Where the answered rows go.")]
+Jsonl = Annotated[bool, Option("--jsonl", help="Answer each line of JSON on standard input as it comes.")]
 
 
 def classify(
     run: Run,
-    text: Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")] = None,
-    source: Annotated[
-        str | None, Option("--input", help="A .csv, .tsv, .jsonl or .txt file: every row is answered.")
-    ] = None,
-    out: Annotated[Path | None, Option("-o", "--out", help="Where the answered rows go.")] = None,
-    jsonl: Annotated[bool, Option("--jsonl", help="Answer each line of JSON on standard input as it comes.")] = False,
+    text: Text = None,
+    source: Source = None,
+    out: Out = None,
+    jsonl: Jsonl = False,
     encoding: Encoding = None,
     columns: Columns = None,
     delimiter: Delimiter = None,
@@ -43,27 +47,82 @@ def classify(
 ) -> None:
     """Give the label of a text, or of every row of a file."""
     from satchel import api
+
+    _check_question(text, source, out, jsonl)
+    changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
+    if jsonl:
+        answer_stream(api.load_classifier(run), changes, _objects)
+    elif source is not None:
+        answer_file(api.load_classifier(run), source, out, changes, cells=_cells, objects=_objects, as_json=as_json)
+    else:
+        content = text_argument(text)
+        _show(api.load_classifier(run).classify(content), as_json)
+
+
+def tag(
+    run: Run,
+    text: Text = None,
+    source: Source = None,
+    out: Out = None,
+    jsonl: Jsonl = False,
+    encoding: Encoding = None,
+    columns: Columns = None,
+    delimiter: Delimiter = None,
+    text_column: TextColumn = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give every word, or every letter, of a text its tag; or of every row of a file."""
+    from satchel import api
+
+    _check_question(text, source, out, jsonl)
+    changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
+    content = text_argument(text) if source is None and not jsonl else ""
+    model = api.load_tagger(run)
+    between = "" if model.unit == "character" else " "
+
+    def cells(tagging: "Tagging") -> dict[str, Any]:
+        return {"tags": between.join(tagging.tags)}
+
+    if jsonl:
+        answer_stream(model, changes, _tag_objects)
+    elif source is not None:
+        answer_file(model, source, out, changes, cells=cells, objects=_tag_objects, as_json=as_json)
+    else:
+        _show_tags(model.tag(content), as_json)
+
+
+def _tag_objects(tagging: "Tagging") -> dict[str, Any]:
+    return {"tokens": tagging.tokens, "tags": tagging.tags}
+
+
+def _show_tags(tagging: "Tagging", as_json: bool) -> None:
+    from satchel.text.display import visible
+
+    if as_json:
+        emit_json({"predictions": [{"text": tagging.text, **_tag_objects(tagging)}]})
+        return
+    rows = zip(tagging.tokens, tagging.tags, tagging.probabilities, strict=True)
+    print_table(
+        ["", "tag", "probability"],
+        [[visible(token), visible(found), f"{chance:.4f}"] for token, found, chance in rows],
+        right=(2,),
+    )
+
+
+def _check_question(text: str | None, source: str | None, out: Path | None, jsonl: bool) -> None:
     from satchel.errors import SettingsError
 
     if (text is not None) + (source is not None) + jsonl > 1:
         raise SettingsError("found more than one of TEXT, --input and --jsonl", "give one of them")
     if out is not None and source is None:
         raise SettingsError("-o is for the rows of a file", "name it with --input")
-    changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
-    if jsonl:
-        _answer_stream(api.load_classifier(run), changes)
-    elif source is not None:
-        _answer_file(api.load_classifier(run), source, out, changes, as_json)
-    else:
-        content = text_argument(text)
-        _show(api.load_classifier(run).classify(content), as_json)
 
 
 def _show(prediction: "Prediction", as_json: bool) -> None:
     from satchel.text.display import visible
 
     if as_json:
-        emit_json({"predictions": [asdict(prediction)]})
+        emit_json({"predictions": [{"text": prediction.text, **_objects(prediction)}]})
         return
     print(visible(prediction.label))
     print()
@@ -73,75 +132,21 @@ def _show(prediction: "Prediction", as_json: bool) -> None:
         say(f"and {len(prediction.probabilities) - len(shown):,} more (--json shows all)")
 
 
-def _answer_stream(model: "Classifier", changes: dict[str, Any]) -> None:
-    """Answer each line as it comes: whoever writes the lines may wait for the answers."""
-    from satchel.text import answers, tables
-
-    column = changes.get("text_column", model.settings.data.text_column)
-    where = "standard input"
-    for row in tables.read_objects(_input_lines(where), where):
-        (prediction,) = model.predict([tables.value(row, column, where)])
-        sys.stdout.buffer.write(answers.json_line(answers.answered(row.cells, _answer(prediction, every=True))))
-        sys.stdout.buffer.flush()
+def _cells(prediction: "Prediction") -> dict[str, Any]:
+    return {"label": prediction.label, "probability": round(prediction.probability, 6)}
 
 
-def _input_lines(where: str) -> Iterator[str]:
-    from satchel.errors import DataError
-
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"found byte {line[error.start]:#04x}, expected utf-8", where=f"{where}, line {number}"
-            ) from None
-
-
-def _answer(prediction: "Prediction", *, every: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {"label": prediction.label, "probability": round(prediction.probability, 6)}
-    return answer | ({"probabilities": prediction.probabilities} if every else {})
-
-
-def _answer_file(model: "Classifier", name: str, out: Path | None, changes: dict[str, Any], as_json: bool) -> None:
-    from itertools import tee
-
-    from satchel.text import answers, tables
-    from satchel.text.display import visible
-
-    corpus = model.corpus(name, changes)
-    if "columns" not in changes:
-        corpus = tables.without_header(corpus)
-    every = out is not None and answers.output_format(out) == "jsonl"
-    asked, again = tee(answers.read_questions(corpus))
-    predictions = model.predict(question.text for question in again)
-    if out is None and as_json:
-        emit_json({"predictions": [asdict(prediction) for prediction in predictions]})
-    if out is None:
-        for prediction in predictions:
-            print(visible(prediction.label))
-        return
-    answers.refuse_same(out, name)
-    with Progress() as progress:
-
-        def rows() -> Iterator[answers.Cells]:
-            for number, (question, prediction) in enumerate(zip(asked, predictions, strict=True), start=1):
-                progress(f"classifying: {number:,} rows", None)
-                yield answers.answered(question.cells, _answer(prediction, every=every))
-
-        columns = ["label"] if answers.output_format(out) == "txt" else []
-        count = answers.write_rows(out, rows(), columns, delimiter=corpus.settings.delimiter)
-    say(f"wrote {out}: {count:,} rows")
-    if as_json:
-        emit_json({"input": name, "output": str(out), "rows": count})
+def _objects(prediction: "Prediction") -> dict[str, Any]:
+    return {**_cells(prediction), "probabilities": prediction.probabilities}
 
 
 # --- evaluate --------------------------------------------------------------------------------------
 
 
-def evaluation_json(model: "Classifier", found: "Classification") -> dict[str, Any]:
+def evaluation_json(model: "Classifier | Tagger", found: "Classification") -> dict[str, Any]:
     """Return the keys of `evaluate --json` for classifiers."""
     return {
-        "task": "classify",
+        "task": model.settings.task,
         "model": model.settings.model.kind,
         "examples": found.examples,
         "accuracy": found.accuracy,
@@ -156,7 +161,7 @@ def evaluation_json(model: "Classifier", found: "Classification") -> dict[str, A
     }
 
 
-def show_evaluation(model: "Classifier", judged: "Judged", errors: Path | None, as_json: bool) -> None:
+def show_evaluation(model: "Classifier | Tagger", judged: "Judged", errors: Path | None, as_json: bool) -> None:
     """Print how good a classifier is, and write what it got wrong."""
     found = model.report_on(judged)
     if errors is not None:

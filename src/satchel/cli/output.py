@@ -72,6 +72,12 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
+    def note(self, text: str) -> None:
+        """Say something that stays, above the live line."""
+        if self._is_live:
+            sys.stderr.write("\r\x1b[K")
+        say(text)
+
     def __call__(self, stage: str, done: float | None) -> None:
         now = time.monotonic()
         if now - self._began < PATIENCE:

@@ -10,6 +10,7 @@ Columns = Annotated[str | None, Option(help="The columns of a file without a hea
 Delimiter = Annotated[str | None, Option(help="What separates the columns of a .csv.")]
 TextColumn = Annotated[str | None, Option(help="The column that holds the text.")]
 LabelColumn = Annotated[str | None, Option(help="The column that holds the label.")]
+TagsColumn = Annotated[str | None, Option(help="The column that holds the tags.")]
 
 
 def reading(columns: str | None, delimiter: str | None, **others: str | None) -> dict[str, Any]:

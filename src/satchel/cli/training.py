@@ -9,10 +9,21 @@ import typer
 from typer import Argument, Option
 
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
-from satchel.cli.reading import Columns, Delimiter, Encoding, EncodingErrors, LabelColumn, TextColumn, reading
+from satchel.cli.reading import (
+    Columns,
+    Delimiter,
+    Encoding,
+    EncodingErrors,
+    LabelColumn,
+    TagsColumn,
+    TextColumn,
+    reading,
+)
 
 if TYPE_CHECKING:
-    from satchel.api import Classifier, LanguageModel, Plan
+    from satchel.api import Classifier, LanguageModel, Plan, Tagger
+    from satchel.evaluation.classification import Classification
+    from satchel.evaluation.likelihood import Likelihood
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,7 +36,7 @@ def train(
     data: Annotated[
         str | None, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")
     ] = None,
-    task: Annotated[str | None, Option(help="lm or classify; without it, what the data is for.")] = None,
+    task: Annotated[str | None, Option(help="lm, tag or classify; without it, what the data is for.")] = None,
     model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm or transformer.")] = None,
     size: Annotated[str | None, Option(help="Of a network: nano, tiny, micro, mini or small.")] = None,
     recipe: Annotated[str | None, Option(help="The name of a recipe (imdb-ngram), or a .toml file.")] = None,
@@ -39,6 +50,8 @@ def train(
     epochs: Annotated[float | None, Option(help="How often a network reads the text.")] = None,
     seed: Annotated[int | None, Option(help="What every random choice depends on.")] = None,
     threads: Annotated[int | None, Option(help="Threads of the processor for a network.")] = None,
+    device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None,
+    start: Annotated[Path | None, Option("--from", help="A run whose weights to begin with, for any task.")] = None,
     resume: Annotated[Path | None, Option(help="A run to go on with, exactly where it stopped.")] = None,
     encoding: Encoding = None,
     encoding_errors: EncodingErrors = None,
@@ -46,6 +59,7 @@ def train(
     delimiter: Delimiter = None,
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
+    tags_column: TagsColumn = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the settings and estimates, and stop.")] = False,
     out: Annotated[Path | None, Option("-o", "--out", help="The run folder to write (runs/NAME).")] = None,
     force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
@@ -59,7 +73,7 @@ def train(
         raise SettingsError("found no DATA, or both DATA and --resume", "name what to train on, or a run to go on with")
     if resume is not None:
         with Progress() as progress, Stopping() as stopping:
-            gone_on = api.resume(resume, progress=progress, should_stop=stopping)
+            gone_on = api.resume(resume, progress=progress, note=progress.note, should_stop=stopping)
         for reason in gone_on.report.reasons if gone_on.report else ():
             say(reason)
         _finish(gone_on, stopping, as_json)
@@ -73,6 +87,7 @@ def train(
         encoding_errors=encoding_errors,
         text_column=text_column,
         label_column=label_column,
+        tags_column=tags_column,
     )
     for key, value in given.items():
         config.place(tree, f"data.{key}", value)
@@ -89,6 +104,8 @@ def train(
         steps=steps,
         epochs=epochs,
         threads=threads,
+        device=device,
+        start=start,
         settings=tree,
     )
     if dry_run:
@@ -97,7 +114,9 @@ def train(
     for reason in planned.reasons:
         say(reason)
     with Progress() as progress, Stopping() as stopping:
-        trained = api.carry_out(planned, out=out, force=force, progress=progress, should_stop=stopping)
+        trained = api.carry_out(
+            planned, out=out, force=force, progress=progress, note=progress.note, should_stop=stopping
+        )
     _finish(trained, stopping, as_json)
 
 
@@ -126,7 +145,7 @@ class Stopping:
             signal.signal(number, handler)
 
 
-def _finish(trained: "LanguageModel | Classifier", stopping: Stopping, as_json: bool) -> None:
+def _finish(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping, as_json: bool) -> None:
     """Print what came of a training, and leave as it was asked to."""
     if as_json:
         emit_json(train_json(trained))
@@ -135,6 +154,9 @@ def _finish(trained: "LanguageModel | Classifier", stopping: Stopping, as_json: 
     if trained.report is not None and trained.report.stopped == "interrupted":
         say(f"saved at step {trained.report.steps:,}; go on with: satchel train --resume {trained.report.run}")
         raise typer.Exit(128 + stopping.signal)
+    if trained.report is not None and trained.report.failed_save:
+        say(f"the last save failed: {trained.report.failed_save}")
+        raise typer.Exit(3)
 
 
 def _valid(text: str | None) -> str | float | None:
@@ -147,7 +169,7 @@ def _valid(text: str | None) -> str | float | None:
         return text
 
 
-def train_json(trained: "LanguageModel | Classifier") -> dict[str, Any]:
+def train_json(trained: "LanguageModel | Classifier | Tagger") -> dict[str, Any]:
     """Return the keys of `train --json`."""
     report = trained.report
     assert report is not None
@@ -165,15 +187,15 @@ def train_json(trained: "LanguageModel | Classifier") -> dict[str, Any]:
     }
 
 
-def _valid_json(trained: "LanguageModel | Classifier", valid: Any) -> dict[str, Any] | None:
+def _valid_json(trained: "LanguageModel | Classifier | Tagger", valid: Any) -> dict[str, Any] | None:
     from satchel import api
     from satchel.cli import answers, classifying
 
     if valid is None:
         return None
-    if isinstance(trained, api.Classifier):
-        return classifying.evaluation_json(trained, valid)
-    return answers.evaluation_json(trained, valid)
+    if isinstance(trained, api.LanguageModel):
+        return answers.evaluation_json(trained, valid)
+    return classifying.evaluation_json(trained, valid)
 
 
 def _show_plan(planned: "Plan", as_json: bool) -> None:
@@ -198,8 +220,7 @@ def _toml(value: object) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _show_report(trained: "LanguageModel | Classifier") -> None:
-    from satchel import api
+def _show_report(trained: "LanguageModel | Classifier | Tagger") -> None:
     from satchel.text.display import visible
 
     report, facts = trained.report, trained.run.facts
@@ -215,36 +236,50 @@ def _show_report(trained: "LanguageModel | Classifier") -> None:
     else:
         pairs.append(("parameters", f"{report.parameters:,}"))
         pairs.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
-    if isinstance(trained, api.Classifier):
-        from satchel.cli.classifying import accuracy_line
-
-        print(f"{report.run}: a classifier (task classify) of {len(trained.labels):,} labels, {_ngrams(trained)}")
+    if trained.settings.task != "lm":
         most = max(facts["rows_by_label"])
-        pairs.insert(0, ("rows", f"{counts['documents']:,}; the commonest label has {most:,}"))
-        if check := facts["cross_check"]:
-            found = f"{check['accuracy']:.2%} of {check['examples']:,} rows right, by models of the others"
-            pairs.append(("cross-check", found))
-        if report.valid:
-            pairs.append(("held out", accuracy_line(report.valid)))  # type: ignore[arg-type]
-        following = f"next: satchel classify {report.run} 'a text'"
-    else:
-        kind = trained.settings.model.kind
-        print(f"{report.run}: a language model (task lm), {_ngrams(trained) if kind == 'ngram' else kind}")
+        what = "label" if trained.settings.task == "classify" else "tag"
+        pairs.insert(0, ("rows", f"{counts['documents']:,}; the commonest {what} is there {most:,} times"))
+    if check := facts.get("cross_check"):
+        found = f"{check['accuracy']:.2%} of {check['examples']:,} rows right, by models of the others"
+        pairs.append(("cross-check", found))
+    if report.train_loss is not None and trained.settings.task == "lm":
         pairs.append(("train", f"{report.train_loss:.4f} nats/token"))
-        if report.valid:
-            pairs.append(("held out", likelihood_line(report.valid)))
-        following = f"next: satchel generate {report.run} --tokens 100"
+    if report.valid:
+        pairs.append(("held out", _result_line(report.valid)))
+    if report.baseline:
+        pairs.append(("counting", f"{_result_line(report.baseline)} (n-grams of the same tokens, to compare)"))
     for file, count in facts["repaired"].items():
         pairs.append(("repaired", f"{visible(file)}: {count:,} byte sequences that could not be decoded"))
     pairs.append(("took", f"{report.seconds:.1f} s"))
+    print(f"{report.run}: {_described(trained)}")
     print_pairs(pairs)
-    say(following)
+    say(f"next: {_following(trained, report.run)}")
 
 
-def _ngrams(trained: "LanguageModel | Classifier") -> str:
-    model = trained.settings.model
-    assert model.kind == "ngram"
-    return f"n-grams up to order {model.order}, {model.smoothing}"
+def _described(trained: "LanguageModel | Classifier | Tagger") -> str:
+    model, task = trained.settings.model, trained.settings.task
+    kind = f"n-grams up to order {model.order}, {model.smoothing}" if model.kind == "ngram" else model.kind
+    if task == "lm":
+        return f"a language model (task lm), {kind}"
+    labels = len(trained.run.labels)
+    named = (
+        f"a classifier (task classify) of {labels:,} labels" if task == "classify" else f"a tagger of {labels:,} tags"
+    )
+    return f"{named}, {kind}"
+
+
+def _following(trained: "LanguageModel | Classifier | Tagger", run: str) -> str:
+    verbs = {"lm": "generate {} --tokens 100", "classify": "classify {} 'a text'", "tag": "tag {} 'a text'"}
+    return f"satchel {verbs[trained.settings.task].format(run)}"
+
+
+def _result_line(found: "Likelihood | Classification") -> str:
+    """Return how good something is, in one line."""
+    from satchel.cli.classifying import accuracy_line
+    from satchel.evaluation.likelihood import Likelihood
+
+    return likelihood_line(found) if isinstance(found, Likelihood) else accuracy_line(found)
 
 
 def likelihood_line(valid: Any) -> str:
@@ -294,7 +329,7 @@ def demo(
     for other, settings in others.items():
         changes = " ".join(f"--set {key}={value}" for key, value in settings.items())
         say(f"\n$ satchel train @python-docs --valid 0.1 --tokenizer {run} {changes} -o {other}")
-        api.train("@python-docs", valid=0.1, tokenizer=run, settings=settings, out=other, force=True)
+        api.train("@python-docs", model="ngram", valid=0.1, tokenizer=run, settings=settings, out=other, force=True)
     say(f"\n$ satchel compare {' '.join(map(str, [run, *others]))}")
     found = api.compare([run, *others])
     show_comparison(found)

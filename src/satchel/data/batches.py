@@ -106,21 +106,23 @@ class RowBatches:
         batches: list[Ints] = []
         for start in range(0, len(order), POOL * typical):
             pool = order[start : start + POOL * typical]
-            batches += self._within_budget(pool[np.argsort(self.lengths_R[pool], kind="stable")])
+            batches += [pool[rows] for rows in by_length(self.lengths_R[pool], self.tokens)]
         return [batches[place] for place in chance.permutation(len(batches))]
-
-    def _within_budget(self, rows: Ints) -> list[Ints]:
-        """Return rows that are sorted by length in batches, none of them larger than the budget if it has two rows."""
-        batches, start = [], 0
-        for stop in range(1, len(rows) + 1):
-            longest = max(1, int(self.lengths_R[rows[stop - 1]]))
-            if stop - start > 1 and longest * (stop - start) > self.tokens:
-                batches.append(rows[start : stop - 1])
-                start = stop - 1
-        return [*batches, rows[start:]]
 
     def __hash__(self) -> int:
         return id(self)
+
+
+def by_length(lengths_R: Ints, budget: int) -> list[Ints]:
+    """Return rows in batches of like length, none of more tokens than the budget, padding included, if it has two."""
+    rows = np.argsort(lengths_R, kind="stable")
+    batches, start = [], 0
+    for stop in range(1, len(rows) + 1):
+        longest = max(1, int(lengths_R[rows[stop - 1]]))
+        if stop - start > 1 and longest * (stop - start) > budget:
+            batches.append(rows[start : stop - 1])
+            start = stop - 1
+    return [*batches, rows[start:]] if len(rows) else []
 
 
 def padded(parts: list[Ids], fill: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
@@ -130,6 +132,30 @@ def padded(parts: list[Ids], fill: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
     ids_BT = np.full(keep_BT.shape, fill)
     ids_BT[keep_BT] = np.concatenate(parts) if parts else []
     return ids_BT, keep_BT
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts among some ids, each followed by a boundary: where each begins and ends."""
+
+    ids: Ids
+    starts_R: Ints
+    stops_R: Ints
+
+    @property
+    def lengths(self) -> Ints:
+        """How long each is."""
+        return self.stops_R - self.starts_R
+
+    def batch(self, rows: Ints, fill: int = 0) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Return some texts as one (B, T) array, and where it holds them."""
+        return padded([self.ids[self.starts_R[row] : self.stops_R[row]] for row in rows], fill)
+
+
+def find_texts(ids: Ids, boundary: int) -> Texts:
+    """Return the texts among some ids."""
+    (boundaries,) = np.nonzero(np.asarray(ids) == boundary)
+    return Texts(ids, boundaries[:-1] + 1, boundaries[1:])
 
 
 @dataclass(frozen=True)

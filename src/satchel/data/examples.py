@@ -47,10 +47,10 @@ def write_classes(handle: BinaryIO, classes_E: Ints) -> None:
     writer.finish({})
 
 
-def read_classes(path: Path, examples: int, classes: int) -> Ints:
+def read_classes(path: Path, examples: int, classes: int, least: int = 0) -> Ints:
     """Return the number of each example's label, once they are known to be those that were written."""
     found, _ = tensors.map_array(path, "classes", verify=True)
-    if len(found) != examples or (len(found) and not (found.min() >= 0 and found.max() < classes)):
+    if len(found) != examples or (len(found) and not (found.min() >= least and found.max() < classes)):
         raise RunError(f"found other labels than those of {examples} examples", where=str(path))
     return np.asarray(found, np.int64)
 

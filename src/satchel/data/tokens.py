@@ -63,8 +63,8 @@ class TokenWriter:
         self._boundary = np.array([tokenizer.boundary])
         self._writer.append(self._boundary)
 
-    def write(self, pieces: list[Piece]) -> None:
-        """Add pieces of documents."""
+    def write(self, pieces: list[Piece]) -> list[int]:
+        """Add pieces of documents, and return how many ids each became."""
         begins = []
         for piece in pieces:
             begins.append(self._begins)
@@ -72,8 +72,10 @@ class TokenWriter:
         texts = [piece.text for piece in pieces]
         counts = self.counts
         ids: list[npt.NDArray[np.int64]] = []
+        lengths: list[int] = []
         for piece, begin, encoding in zip(pieces, begins, self.tokenizer.encode_pieces(texts, begins), strict=True):
             ids.append(encoding.ids)
+            lengths.append(len(encoding.ids))
             counts.unknown += encoding.unknown
             counts.lossless &= encoding.lossless
             counts.documents += begin
@@ -85,6 +87,7 @@ class TokenWriter:
         if ids:
             self._writer.append(np.concatenate(ids))
         counts.tokens = self._writer.length - 1
+        return lengths
 
     def finish(self, corpus_sha256: str) -> None:
         """Write the header."""
@@ -156,12 +159,17 @@ def scratch_file(
     pieces: Iterable[Piece], tokenizer: Tokenizer, rule: DocumentRule, progress: Callable[[int], None]
 ) -> TokenFile:
     """Return the tokens of some pieces in a file without a name, which goes when nobody uses it any more."""
+    return scratch(tokenizer, rule, lambda writer: write_tokens(writer, pieces, progress))
+
+
+def scratch(tokenizer: Tokenizer, rule: DocumentRule, write: Callable[[TokenWriter], object]) -> TokenFile:
+    """Return what `write` writes, in a file without a name."""
     with tempfile.TemporaryFile() as handle:
         writer = TokenWriter(handle, tokenizer, rule)
-        counts = write_tokens(writer, pieces, progress)
+        write(writer)
         handle.flush()
         offset = 8 + tensors.ArrayWriter.ROOM
-        return TokenFile(np.memmap(handle, writer.dtype, "r", offset), counts, tokenizer.sha256, "")
+        return TokenFile(np.memmap(handle, writer.dtype, "r", offset), writer.counts, tokenizer.sha256, "")
 
 
 # --- train and validation parts ------------------------------------------------------------------

@@ -149,7 +149,7 @@ def _encoder(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncod
 
     tree: dict[str, object] = {"kind": kind, "width": WIDTH}
     if kind == "transformer":
-        tree |= {"layers": 1, "heads": 2, "context": length}
+        tree |= {"layers": 1, "heads": 2, "context": length, "positions": "learned"}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         encoder = build_encoder(config.build(Chosen, {"model": tree}).model, vocabulary, causal=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from satchel.models.costs import Costs, count, weightless
-from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.models.transformer import Transformer, gpt2
 from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import Block, FeedForward
 
@@ -28,7 +28,7 @@ class Preset:
 
 def _gpt(layers: int, width: int, heads: int, head_width: int) -> Callable[[], Costs]:
     def counted() -> Costs:
-        settings = TransformerSettings(
+        settings = gpt2(
             width=width,
             layers=layers,
             heads=heads,

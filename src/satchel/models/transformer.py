@@ -1,8 +1,7 @@
 """Transformer encoders, causal or not."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -22,18 +21,18 @@ class TransformerSettings(Settings):
     layers: int = Field(4, ge=0, le=512, description="blocks")
     heads: int = Field(4, ge=1, description="of attention in each block")
     context: int = Field(128, ge=1, description="the most positions seen at once")
-    positions: Positions = Field("learned", description="none, learned, sinusoidal, rotary or alibi")
+    positions: Positions = Field("rotary", description="none, learned, sinusoidal, rotary or alibi")
     attention: Heads = Field("canonical", description="what a head projects: canonical, narrow or wide")
     scale: Scale = Field("head", description="scores are divided by the root of the head's width, or of the width")
     key_width: int | None = Field(None, ge=1, description="of a head's queries and keys (d_k)")
     value_width: int | None = Field(None, ge=1, description="of a head's values (d_v)")
-    normalise: bool = Field(False, description="norm queries and keys")
+    normalise: bool = Field(True, description="norm queries and keys")
     norm: Norm = Field("pre", description="before each part, after the sum, or none")
-    norm_kind: NormKind = Field("layer", description="layer or rms")
+    norm_kind: NormKind = Field("rms", description="layer or rms")
     residual: bool = Field(True, description="add what comes into a part to what comes out of it")
-    feedforward: Activation = Field("gelu", description="relu, gelu, gelu-tanh, squared-relu or swiglu")
+    feedforward: Activation = Field("squared-relu", description="relu, gelu, gelu-tanh, squared-relu or swiglu")
     hidden: int | None = Field(None, ge=1, description="of the feed-forward nets; 4 times the width")
-    bias: bool = Field(True, description="linear maps and norms have a bias")
+    bias: bool = Field(False, description="linear maps and norms have a bias")
     dropout: float = Field(0.0, ge=0, lt=1, description="the share of numbers that are left out in training")
 
     @model_validator(mode="after")
@@ -57,6 +56,12 @@ class TransformerSettings(Settings):
         """The width of the feed-forward nets' hidden layer."""
         # A gate takes a third matrix: two thirds of the width keep the count of parameters.
         return self.hidden or (8 * self.width // 3 if self.feedforward == "swiglu" else 4 * self.width)
+
+
+def gpt2(**options: Any) -> TransformerSettings:
+    """Return settings as GPT-2 and its kin have them; the usual ones learn quicker."""
+    own = {"positions": "learned", "normalise": False, "norm_kind": "layer", "feedforward": "gelu", "bias": True}
+    return TransformerSettings.model_validate({**own, **options})
 
 
 @dataclass
@@ -86,14 +91,13 @@ class Transformer(CausalEncoder):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Begin as GPT-2 does: small normal weights, smaller where blocks add to the stream."""
+        """Begin with small normal weights; with blocks that add nothing to the stream yet: they learn quicker so."""
         for name, parameter in self.named_parameters():
-            if parameter.dim() > 1:
-                adds = name.endswith(("attention.out.weight", "feedforward.narrow.weight"))
-                shrink = math.sqrt(2 * len(self.blocks)) if adds and self.settings.residual else 1.0
-                nn.init.normal_(parameter, std=0.02 / shrink)
-            elif name.endswith("bias"):
+            adds = name.endswith(("attention.out.weight", "feedforward.narrow.weight")) and self.settings.residual
+            if adds or name.endswith("bias"):
                 nn.init.zeros_(parameter)
+            elif parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the vectors after all blocks."""

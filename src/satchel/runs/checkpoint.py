@@ -98,6 +98,6 @@ def _fault(path: Path) -> str:
     return ""
 
 
-def append_metrics(run: Path, measured: Mapping[str, Any]) -> None:
-    """Add a line of measurements."""
-    durable.append_line(run / "metrics.jsonl", json.dumps(measured).encode())
+def append_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Add a line of JSON to a file of them."""
+    durable.append_line(path, json.dumps(line, ensure_ascii=False).encode())

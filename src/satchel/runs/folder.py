@@ -18,6 +18,7 @@ from satchel.text.reading import Task
 from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
+SAMPLES = "samples.jsonl"
 PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
 TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"

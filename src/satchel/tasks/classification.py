@@ -1,10 +1,14 @@
-"""Classification: a label for a whole text. Letters: B batch, T time, D width, C classes."""
+"""Classification: a label for a whole text. Letters: B batch, T time, D width, C classes, E examples."""
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.models.contract import Encoder
 from satchel.nn.sites import Site
+from satchel.predictor import Floats, Ids
+from satchel.tasks.objectives import Reduction
+from satchel.tasks.texts import encode_texts, in_batches
 
 
 def pooled(encoded_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
@@ -26,9 +30,37 @@ class ClassificationNetwork(nn.Module):
 
     def forward(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the (B, C) scores."""
-        scores: Tensor = self.logits(self.head(self.pooled(pooled(self.encoder.encode(ids_BT, keep_BT), keep_BT))))
+        encoded_BTD = encode_texts(self.encoder, ids_BT, keep_BT)
+        scores: Tensor = self.logits(self.head(self.pooled(pooled(encoded_BTD, keep_BT))))
         return scores
 
-    def loss(self, ids_BT: Tensor, classes_B: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the mean over texts of -log P(class)."""
-        return F.cross_entropy(self.forward(ids_BT, keep_BT), classes_B)
+    def loss(
+        self,
+        ids_BT: Tensor,
+        classes_B: Tensor,
+        keep_BT: Tensor | None = None,
+        reduction: Reduction = "mean",
+        *,
+        smoothing: float = 0.0,
+        weights_C: Tensor | None = None,
+    ) -> Tensor:
+        """Return the sum or the mean over texts of -log P(class), each times the weight of its class."""
+        scores_BC = self.forward(ids_BT, keep_BT)
+        losses_B = F.cross_entropy(scores_BC, classes_B, weights_C, label_smoothing=smoothing, reduction="none")
+        return losses_B.sum() if reduction == "sum" else losses_B.mean()
+
+
+class NetworkLabeller:
+    """A network as evaluation sees it. It is a Labeller."""
+
+    def __init__(self, network: ClassificationNetwork, boundary: int) -> None:
+        self.network = network
+        self.boundary = boundary
+
+    def label(self, ids_T: Ids) -> Floats:
+        """Return the (E, C) log-probabilities of the classes of texts, each followed by a boundary."""
+        examples = int((np.asarray(ids_T) == self.boundary).sum()) - 1
+        logprobs_EC = np.empty((examples, self.network.head.out_features))
+        for rows, ids_BT, keep_BT in in_batches(self.network, ids_T, self.boundary):
+            logprobs_EC[rows] = self.network(ids_BT, keep_BT).double().log_softmax(dim=-1).cpu().numpy()
+        return logprobs_EC

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from satchel.data.batches import by_length
 from satchel.models.contract import CausalEncoder, State
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
@@ -40,11 +41,12 @@ class LanguageHead(nn.Module):
         scores: Tensor = self.logits(F.linear(encoded_BTD, self.weight))
         return scores
 
-    def loss(self, encoded_BTD: Tensor, targets_BT: Tensor, reduction: Reduction = "mean") -> Tensor:
+    def loss(
+        self, encoded_BTD: Tensor, targets_BT: Tensor, reduction: Reduction = "mean", *, smoothing: float = 0.0
+    ) -> Tensor:
         """Return the sum over positions of -log P(target), or its mean; the scores are never all there at once."""
-        return cross_entropy(
-            encoded_BTD.reshape(-1, encoded_BTD.shape[-1]), self.weight, targets_BT.reshape(-1), reduction=reduction
-        )
+        hidden_ND, targets_N = encoded_BTD.reshape(-1, encoded_BTD.shape[-1]), targets_BT.reshape(-1)
+        return cross_entropy(hidden_ND, self.weight, targets_N, reduction=reduction, smoothing=smoothing)
 
 
 class LanguageNetwork(nn.Module):
@@ -60,9 +62,11 @@ class LanguageNetwork(nn.Module):
         scores: Tensor = self.head(self.encoder.encode(ids_BT))
         return scores
 
-    def loss(self, ids_BT: Tensor, targets_BT: Tensor, reduction: Reduction = "mean") -> Tensor:
+    def loss(
+        self, ids_BT: Tensor, targets_BT: Tensor, reduction: Reduction = "mean", *, smoothing: float = 0.0
+    ) -> Tensor:
         """Return how wrong the predictions of the targets are."""
-        return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction)
+        return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction, smoothing=smoothing)
 
 
 def shifted(ids_T: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
@@ -126,7 +130,10 @@ class NetworkPredictor:
         was_training = self.network.training
         self.network.eval()
         with torch.inference_mode():
-            for stretches in _batches(self._stretches(ids)):
+            stretches_R = list(self._stretches(ids))
+            lengths_R = np.array([stretch.stop - stretch.start for stretch in stretches_R], np.int64)
+            for rows in by_length(lengths_R, TOKENS_AT_ONCE):
+                stretches = [stretches_R[row] for row in rows]
                 for stretch, found in zip(stretches, self._scored(ids, stretches), strict=True):
                     logprobs[stretch.scored : stretch.stop] = found
         self.network.train(was_training)
@@ -209,17 +216,3 @@ class _Stretch:
     start: int
     stop: int
     scored: int
-
-
-def _batches(stretches: Iterator[_Stretch]) -> Iterator[list[_Stretch]]:
-    """Return stretches to be encoded at once: some of like length, or one long one."""
-    by_length = sorted(stretches, key=lambda stretch: stretch.stop - stretch.start)
-    batch: list[_Stretch] = []
-    for stretch in by_length:
-        length = stretch.stop - stretch.start
-        if batch and length * (len(batch) + 1) > TOKENS_AT_ONCE:
-            yield batch
-            batch = []
-        batch.append(stretch)
-    if batch:
-        yield batch

@@ -24,14 +24,18 @@ def cross_entropy(
     bias_V: Tensor | None = None,
     *,
     reduction: Reduction = "mean",
+    smoothing: float = 0.0,
+    weights_V: Tensor | None = None,
     at_once: int = SCORES_AT_ONCE,
 ) -> Tensor:
     """Return the sum, or the mean over positions that have a target, of -log softmax(W h + b)[target].
 
-    The scores are made, used and forgotten some positions at a time; their gradient is taken on the way.
+    With `smoothing`, that share of each target is spread over all classes; each loss counts as much as the weight
+    of its class. The scores are made, used and forgotten some positions at a time; their gradient is taken on the way.
     """
+    rows = max(1, at_once // len(weight_VD))
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden_ND, weight_VD, bias_V, targets_N, max(1, at_once // len(weight_VD))
+        hidden_ND, weight_VD, bias_V, targets_N, smoothing, weights_V, rows
     )
     if reduction == "sum":
         return loss
@@ -43,7 +47,14 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_N: Tensor, rows: int
+        context: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        targets_N: Tensor,
+        smoothing: float,
+        weights_V: Tensor | None,
+        rows: int,
     ) -> Tensor:
         wanted = context.needs_input_grad
         loss = hidden_ND.new_zeros(())
@@ -54,13 +65,21 @@ class _CrossEntropy(torch.autograd.Function):
             part, targets = hidden_ND[start : start + rows], targets_N[start : start + rows]
             scores_NV = F.linear(part, weight_VD, bias_V)
             logprobs_NV = scores_NV.log_softmax(dim=-1)
-            loss += F.nll_loss(logprobs_NV, targets, ignore_index=NO_TARGET, reduction="sum")
+            known = targets.clamp(min=0)
+            counts_N1 = (targets != NO_TARGET)[:, None].to(logprobs_NV.dtype)
+            if weights_V is not None:
+                counts_N1 = counts_N1 * weights_V[known][:, None]
+            losses_N1 = -(1 - smoothing) * logprobs_NV.gather(1, known[:, None])
+            if smoothing:
+                losses_N1 -= smoothing * logprobs_NV.mean(dim=1, keepdim=True)
+            loss += (losses_N1 * counts_N1).sum()
             if hidden_grad is None and weight_grad is None and bias_grad is None:
                 continue
-            has_target = (targets != NO_TARGET)[:, None]
             grad_NV = logprobs_NV.exp_()
-            grad_NV.scatter_add_(1, targets.clamp(min=0)[:, None], -torch.ones_like(grad_NV[:, :1]))
-            grad_NV *= has_target
+            grad_NV.scatter_add_(1, known[:, None], torch.full_like(counts_N1, smoothing - 1))
+            if smoothing:
+                grad_NV -= smoothing / len(weight_VD)
+            grad_NV *= counts_N1
             if hidden_grad is not None:
                 torch.mm(grad_NV, weight_VD, out=hidden_grad[start : start + rows])
             if weight_grad is not None:
@@ -75,4 +94,4 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients, each times that of the loss."""
         parts = (None if part is None else part * gradients[0] for part in context.saved_tensors)
-        return *parts, None, None
+        return *parts, None, None, None, None

@@ -5,7 +5,9 @@ import functools
 import hashlib
 import inspect
 import json
+import math
 import random
+import re
 import sysconfig
 import warnings
 from collections import Counter
@@ -25,6 +27,7 @@ NOT_READ = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo"
 SHORTEST_DOCSTRING = 60
 SHORTEST_LABELLED = 20
 MODULES = 50
+COUNTED = 20  # letters of a string of @counting
 
 
 @dataclass(frozen=True)
@@ -35,21 +38,27 @@ class Builtin:
     task: Task
     title: str
     documents: DocumentRule
-    make: Callable[[DataSettings, int], Iterator[tuple[str, str]]]  # names, or labels, and texts of its documents
+    tokenizer: str  # what suits it
+    make: Callable[[DataSettings, int, Part], Iterator[tuple[str, str]]]  # names, labels or tags, and texts
 
 
-def read_builtin(name: str, settings: DataSettings, seed: int, progress: Callable[[str], None]) -> Corpus:
-    """Return a built-in corpus: one source for each of its documents, or a table of labelled texts."""
+def read_builtin(
+    name: str, settings: DataSettings, seed: int, progress: Callable[[str], None], part: Part = "train"
+) -> Corpus:
+    """Return a built-in corpus: one source for each of its documents, or a table of labelled or tagged texts.
+
+    What is generated has parts that share nothing; what is not is the same in each.
+    """
     if name not in BUILTINS:
         raise DataError(f"there is no built-in data named {name}", f"there is {', '.join(BUILTINS)}")
     builtin = BUILTINS[name]
     made = []
-    for label, text in builtin.make(settings, seed):
+    for label, text in builtin.make(settings, seed, part):
         made.append((label, text))
         progress(f"making {name}: {len(made):,} documents")
     if builtin.task == "lm":
         return Corpus(name, tuple(bytes_source(label, text.encode()) for label, text in made), settings)
-    columns = settings.label_column, settings.text_column
+    columns = settings.label_column if builtin.task == "classify" else settings.tags_column, settings.text_column
     rows = "".join(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n" for row in made)
     return Corpus(name, (bytes_source(f"{name[1:]}.jsonl", rows.encode()),), settings)
 
@@ -77,19 +86,93 @@ def part_of(example: str) -> Part:
 # --- @ab ---------------------------------------------------------------------------------------------
 
 
-def _ab(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
+def _ab(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
     """Every string of As and Bs, and what comes next: A after As alone, B after any B."""
-    del seed
+    del seed, part
     strings = ("".join(letters) for letters in product("AB", repeat=settings.length))
     yield "ab", "".join(f"{string}{'B' if 'B' in string else 'A'}\n" for string in strings)
+
+
+# --- @counting and @counting-both ----------------------------------------------------------------------
+
+
+def counted_before(string: str) -> str:
+    """Return how often the character at each place stands before it, 2 at most."""
+    return "".join(str(min(2, string[:place].count(letter))) for place, letter in enumerate(string))
+
+
+def counted_elsewhere(string: str) -> str:
+    """Return how often the character at each place stands at other places, 2 at most."""
+    return "".join(str(min(2, string.count(letter) - 1)) for letter in string)
+
+
+def _counting(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    for string in _strings(settings, seed, part):
+        yield counted_before(string), string
+
+
+def _counting_both(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    for string in _strings(settings, seed, part):
+        yield counted_elsewhere(string), string
+
+
+def _strings(settings: DataSettings, seed: int, part: Part) -> Iterator[str]:
+    """Return pieces of the words of Python's own documentation, small letters and spaces alone."""
+    letters = _letters()
+
+    def make(chance: random.Random) -> str:
+        start = chance.randrange(len(letters) - COUNTED)
+        return letters[start : start + COUNTED]
+
+    return generate(make, settings.size, seed, part)
+
+
+@functools.cache
+def _letters() -> str:
+    texts = (text for _, text in _python_docs(DataSettings(), 0, "train"))
+    return " ".join(" ".join(re.findall("[a-z]+", text.lower())) for text in texts)
+
+
+# --- @recall -----------------------------------------------------------------------------------------
+
+NAMES = (
+    "Sally Peter Maria Hugo Clara Omar Ingrid Pablo Wei Fatima Oskar Nadia Ravi Elena Jonas Amara Tomas Yuki Greta "
+    "Samir Lucia Anton Freya Kofi Hanna Diego Priya Emil Zoe Malik"
+).split()
+FILLER = (
+    "the room was very quiet|it had rained all morning|a clock on the wall was ticking|the coffee had gone cold|"
+    "somebody had left a window open|there was a smell of fresh bread|two dogs were playing in the yard|"
+    "the train was late again|nobody knew what to say|a small boat crossed the lake|the lights went out for a moment|"
+    "an old song was on the radio|the letter lay on the table|children were running down the stairs|"
+    "the garden needed water|a bus stopped at the corner|snow began to fall|the market was closing|"
+    "they had been waiting for an hour|the soup was too hot to eat"
+).split("|")
+NEAREST, FARTHEST = 5, 200
+
+
+def _recall(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    """A name, so many words about other things, and the name again, on every line."""
+    yield "recall", "".join(f"{line}\n" for line in generate(_recalled, settings.size, seed, part))
+
+
+def _recalled(chance: random.Random) -> str:
+    name = chance.choice(NAMES)
+    distance = round(math.exp(chance.uniform(math.log(NEAREST), math.log(FARTHEST))))
+    opening, ending = ["looked", "around", "."], ["someone", "said", "Hi"]
+    between: list[str] = []
+    # As many words as it takes for the name to be this far from itself.
+    while len(between) < distance - 1 - len(opening) - len(ending):
+        between += [*chance.choice(FILLER).split(), "."]
+    words = [*opening, *between][: distance - 1 - len(ending)]
+    return " ".join([name, *words, *ending, name])
 
 
 # --- @python-docs ------------------------------------------------------------------------------------
 
 
-def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
+def _python_docs(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
     """The topics of Python's help and the docstrings of its standard library, each a document."""
-    del settings, seed
+    del settings, seed, part
     seen: set[str] = set()
     for documents in map(_documents, _sources(Path(sysconfig.get_path("stdlib")))):
         for name, text in documents:
@@ -101,9 +184,9 @@ def _python_docs(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]
 # --- @python-modules ---------------------------------------------------------------------------------
 
 
-def _python_modules(settings: DataSettings, seed: int) -> Iterator[tuple[str, str]]:
+def _python_modules(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
     """The docstrings of the modules that have most, each with its module or package; none that two share."""
-    del settings, seed
+    del settings, seed, part
     modules: dict[str, set[str]] = {}
     for documents in map(_documents, _sources(Path(sysconfig.get_path("stdlib")))):
         for name, text in documents:
@@ -180,6 +263,7 @@ BUILTINS = {
             "lm",
             "the English text inside every CPython: help topics and the standard library's docstrings",
             "file",
+            "bpe",
             _python_docs,
         ),
         Builtin(
@@ -187,6 +271,7 @@ BUILTINS = {
             "classify",
             "which of 50 modules of the standard library a docstring comes from",
             "file",
+            "bpe",
             _python_modules,
         ),
         Builtin(
@@ -194,7 +279,32 @@ BUILTINS = {
             "lm",
             "every string of As and Bs of length 4 and what comes next: A if all are A, else B",
             "line",
+            "char",
             _ab,
+        ),
+        Builtin(
+            "@counting",
+            "tag",
+            "strings of 20 letters; each letter's tag is how often it stood before: 0, 1 or 2",
+            "file",
+            "char",
+            _counting,
+        ),
+        Builtin(
+            "@counting-both",
+            "tag",
+            "the same strings; each letter's tag is how often it stands elsewhere, before or after",
+            "file",
+            "char",
+            _counting_both,
+        ),
+        Builtin(
+            "@recall",
+            "lm",
+            "a name, 5 to 200 words about other things, and the name again: what is remembered over how far",
+            "line",
+            "word",
+            _recall,
         ),
     )
 }

@@ -15,13 +15,14 @@ def open_corpus(
     settings: DataSettings,
     seed: int = 0,
     progress: Callable[[str], None] = lambda stage: None,
+    part: builtin.Part = "train",
 ) -> Corpus:
-    """Return the corpus that `data` names."""
+    """Return the corpus that `data` names; of generated data, one part."""
     name = str(data)
     if name == "-":
         return Corpus(name, (stdin_source(),), settings)
     if name.startswith("@"):
-        return builtin.read_builtin(name, settings, seed, progress)
+        return builtin.read_builtin(name, settings, seed, progress, part)
     path = Path(name)
     if not name:
         raise DataError("found an empty name", "name a file or a folder")

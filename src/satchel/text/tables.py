@@ -31,6 +31,14 @@ class Example(NamedTuple):
     label: str
 
 
+class Tagged(NamedTuple):
+    """A text, its tags as they are written, and the line where they stand."""
+
+    text: str
+    tags: str
+    line: int
+
+
 def table_format(name: str) -> str:
     """Return tsv, csv or jsonl if that is what a file's name says, else nothing."""
     suffix = Path(name.removesuffix(".gz")).suffix
@@ -175,6 +183,14 @@ def read_examples(corpus: Corpus) -> Iterator[Example]:
                 where=f"{source.where}, line {row.line}",
             )
         yield Example(value(row, settings.text_column, source.where), label)
+
+
+def read_tagged(corpus: Corpus) -> Iterator[Tagged]:
+    """Return the texts and tags of a table for the task tag."""
+    source, settings = corpus.sources[0], corpus.settings
+    for row in read_rows(corpus, source):
+        text, tags = (value(row, column, source.where) for column in (settings.text_column, settings.tags_column))
+        yield Tagged(text, tags, row.line)
 
 
 def without_header(corpus: Corpus) -> Corpus:

@@ -1,13 +1,20 @@
-"""What is trained: the batches of a task, and what its network makes of them."""
+"""What is trained: the batches of a task, and what its network makes of them.
+
+Letters: B rows of a batch, T time, R rows of the data, C classes.
+"""
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from satchel.data.batches import Documents, RowBatches, StreamBatches, cut_documents
+from satchel.data.batches import Documents, Ints, RowBatches, StreamBatches, cut_documents, find_texts, padded
 from satchel.predictor import Ids
+from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.objectives import NO_TARGET
+from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
+from satchel.training.loop import Measured
 from satchel.training.settings import TrainingSettings
 
 USUAL_LENGTH = 128
@@ -29,6 +36,7 @@ class LanguageJob:
         self.network = network
         self.boundary = boundary
         self.valid = valid
+        self._smoothing = settings.label_smoothing
         length: int = settings.length or getattr(network.encoder, "context", None) or USUAL_LENGTH
         self._documents: Documents | None = None
         self._batches: StreamBatches | RowBatches
@@ -56,11 +64,131 @@ class LanguageJob:
     def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
         """Return the summed loss of one part of a step's batch, and how many targets it has."""
         inputs_BT, targets_BT = (rows.tensor_split(parts)[part] for rows in self.batch(step))
-        loss = self.network.loss(inputs_BT, targets_BT, "sum")
-        return loss, int((targets_BT != NO_TARGET).sum())
+        count = int((targets_BT != NO_TARGET).sum())
+        inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
+        return self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._smoothing), count
 
-    def validate(self) -> float | None:
+    def validate(self) -> Measured | None:
         """Return the nats per token of the held-out text."""
         if self.valid is None:
             return None
-        return -float(np.mean(NetworkPredictor(self.network, self.boundary).score(self.valid).logprobs))
+        return Measured(-float(np.mean(NetworkPredictor(self.network, self.boundary).score(self.valid).logprobs)))
+
+
+class ClassificationJob:
+    """A classifier: a label for each text. `classes` has the label of each text, by number."""
+
+    def __init__(
+        self,
+        network: ClassificationNetwork,
+        ids: Ids,
+        classes: Ints,
+        boundary: int,
+        settings: TrainingSettings,
+        valid: tuple[Ids, Ints] | None = None,
+    ) -> None:
+        self.network = network
+        self.boundary = boundary
+        self.valid = valid
+        self._classes_R = classes
+        self._texts = find_texts(ids, boundary)
+        self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
+        self._smoothing = settings.label_smoothing
+        self._weights_C = _class_weights(settings, classes, network.head.out_features)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps it takes to see all of the texts."""
+        return self._batches.steps_per_epoch
+
+    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
+        """Return the summed loss of one part of a step's batch, and how many texts it has."""
+        rows = np.array_split(self._batches.rows(step), parts)[part]
+        ids_BT, keep_BT = self._texts.batch(rows)
+        ids, keep, classes = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, self._classes_R[rows])))
+        loss = self.network.loss(
+            ids, classes, _mask(keep_BT, keep), "sum", smoothing=self._smoothing, weights_C=self._weights_C
+        )
+        return loss, len(rows)
+
+    def validate(self) -> Measured | None:
+        """Return how wrong and how often right it is about the held-out texts whose labels it knows."""
+        if self.valid is None:
+            return None
+        ids, gold_E = self.valid
+        return _measured(NetworkLabeller(self.network, self.boundary).label(ids), gold_E)
+
+
+class TaggingJob:
+    """A tagger: a tag for the places of a text that have one. `tags` has those of each id; NO_TARGET where none is."""
+
+    def __init__(
+        self,
+        network: TaggingNetwork,
+        ids: Ids,
+        tags: Ints,
+        boundary: int,
+        settings: TrainingSettings,
+        valid: tuple[Ids, Ints] | None = None,
+    ) -> None:
+        self.network = network
+        self.boundary = boundary
+        self.valid = valid
+        self._tags = tags
+        self._texts = find_texts(ids, boundary)
+        self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
+        self._smoothing = settings.label_smoothing
+        self._weights_C = _class_weights(settings, tags[tags != NO_TARGET], network.head.out_features)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps it takes to see all of the texts."""
+        return self._batches.steps_per_epoch
+
+    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
+        """Return the summed loss of one part of a step's batch, and how many tags it has."""
+        rows = np.array_split(self._batches.rows(step), parts)[part]
+        ids_BT, keep_BT = self._texts.batch(rows)
+        starts_R, stops_R = self._texts.starts_R, self._texts.stops_R
+        tags_BT, _ = padded([self._tags[starts_R[row] : stops_R[row]] for row in rows], NO_TARGET)
+        ids, keep, tags = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, tags_BT)))
+        loss = self.network.loss(
+            ids, tags, _mask(keep_BT, keep), "sum", smoothing=self._smoothing, weights_C=self._weights_C
+        )
+        return loss, int((tags_BT != NO_TARGET).sum())
+
+    def validate(self) -> Measured | None:
+        """Return how wrong and how often right it is about the held-out tags that it knows."""
+        if self.valid is None:
+            return None
+        ids, gold_N = self.valid
+        return _measured(NetworkTagger(self.network, self.boundary).label(ids), gold_N)
+
+
+def _moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return tensors where the network is."""
+    device = next(network.parameters()).device
+    return tensors if device.type == "cpu" else tuple(tensor.to(device) for tensor in tensors)
+
+
+def _mask(keep_BT: npt.NDArray[np.bool_], keep: Tensor) -> Tensor | None:
+    """Return the mask, or none where nothing is padding: that is quicker."""
+    return None if keep_BT.all() else keep
+
+
+def _class_weights(settings: TrainingSettings, classes: Ints, count: int) -> Tensor | None:
+    """Return weights under which every label counts as much as another, and the mean example for one."""
+    if settings.class_weights == "none":
+        return None
+    counts_C = np.bincount(classes, minlength=count)
+    present = max(1, int((counts_C > 0).sum()))
+    return torch.from_numpy(len(classes) / (present * np.maximum(counts_C, 1))).float()
+
+
+def _measured(logprobs_EC: npt.NDArray[np.float64], gold_E: Ints) -> Measured | None:
+    """Return how good log-probabilities are, where what is right is a class they have."""
+    known = np.flatnonzero((gold_E >= 0) & (gold_E < logprobs_EC.shape[1]))
+    if not len(known):
+        return None
+    right = logprobs_EC[known].argmax(axis=1) == gold_E[known]
+    return Measured(-float(logprobs_EC[known, gold_E[known]].mean()), float(right.mean()))

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -41,8 +41,16 @@ class Job(Protocol):
     def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
         """Return the summed loss of one part of a step's batch, and how many targets it has."""
 
-    def validate(self) -> float | None:
-        """Return the mean loss on what is held out, if anything is."""
+    def validate(self) -> "Measured | None":
+        """Return how it does on what is held out, if anything is."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a network does on what was held out: its mean loss, which is to become small; and how often it is right."""
+
+    loss: float
+    accuracy: float | None = None
 
 
 @dataclass
@@ -74,7 +82,7 @@ class Events:
     """What is done on the way: nothing that changes the training."""
 
     stepped: Callable[[Progress, float], None]  # with the share of the training that is done
-    validated: Callable[[Progress, float], None]
+    validated: Callable[[Progress, Measured], None]
     save: Callable[["Trainer"], None]
     should_stop: Callable[[], bool]
 
@@ -133,7 +141,10 @@ class Trainer:
         progress, settings = self.progress, self.settings
         self.optimizer.zero_grad()
         total, targets = 0.0, 0
-        with torch.random.fork_rng(devices=[]):
+        device = self.optimizer.parameters[0].device.type
+        half = torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16")
+        own: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
+        with torch.random.fork_rng(**own), half:
             torch.manual_seed(int(generator("step", settings.seed, progress.step).integers(0, 1 << 62)))
             losses = []
             for part in range(settings.parts):
@@ -143,12 +154,12 @@ class Trainer:
                 targets += count
             total = float(sum(losses))
         mean = total / max(1, targets)
-        for parameter in self.optimizer.parameters:
-            if parameter.grad is not None:
-                parameter.grad /= max(1, targets)
-        norm = float(nn.utils.clip_grad_norm_(self.optimizer.parameters, settings.clip))
+        gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
+        norm = float(nn.utils.get_total_norm(gradients)) / max(1, targets)
         if self._is_sound(mean, norm):
-            self.optimizer.step(learning_rate(self.done(), settings.warmup))
+            # From the sum over the targets to their mean, and no longer than allowed.
+            torch._foreach_mul_(gradients, min(1.0, settings.clip / max(norm, 1e-12)) / max(1, targets))
+            self.optimizer.step(learning_rate(self.done(), settings.warmup, settings.decay))
             progress.recent = [*progress.recent[1 - RECENT :], mean]
             progress.skipped_in_a_row = 0
         else:
@@ -177,9 +188,9 @@ class Trainer:
         self.job.network.train()
         if found is None:
             return False
-        improved = progress.best is None or found < progress.best
+        improved = progress.best is None or found.loss < progress.best
         if improved:
-            progress.best, progress.best_step, progress.validations_since_best = found, progress.step, 0
+            progress.best, progress.best_step, progress.validations_since_best = found.loss, progress.step, 0
         else:
             progress.validations_since_best += 1
         self.events.validated(progress, found)

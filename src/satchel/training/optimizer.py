@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from satchel.training.muon import Muon
 from satchel.training.settings import TrainingSettings
 
 BETAS = (0.9, 0.99)
@@ -38,7 +39,7 @@ class Optimizer:
         ]
         if inner:
             fast = MUON_RATE * rate
-            muon = torch.optim.Muon(inner.values(), lr=fast, weight_decay=settings.weight_decay)
+            muon = Muon(inner.values(), fast, settings.weight_decay)
             self._parts.append((muon, fast))
         self.parameters = list(named.values())
 
@@ -70,7 +71,7 @@ class Optimizer:
         for key, value in state.items():
             name, _, item = key.rpartition(".")
             parameter = by_name[name]
-            owners[id(parameter)].state[parameter][item] = value.clone()
+            owners[id(parameter)].state[parameter][item] = value.to(parameter.device, copy=True)
 
 
 def _held(part: torch.optim.Optimizer) -> Iterable[Tensor]:

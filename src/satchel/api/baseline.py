@@ -1,0 +1,39 @@
+"""What counting makes of the data a network was trained on: fitted in a second or two, and said beside it."""
+
+from satchel.api.classification import Classifier
+from satchel.api.language import LanguageModel
+from satchel.api.settings import Progress
+from satchel.api.tagging import Tagger
+from satchel.data.examples import read_classes
+from satchel.data.tokens import open_tokens
+from satchel.evaluation.classification import Classification, classification
+from satchel.evaluation.likelihood import Likelihood, likelihood
+from satchel.ngram.classes import ClassNgramSettings, estimate_classes
+from satchel.ngram.smoothing import NgramSettings, estimate
+from satchel.runs import folder as runs
+
+# More tokens than this take longer to count than anybody wants to wait for a comparison.
+MOST_TOKENS = 20_000_000
+
+
+def counting_baseline(
+    model: LanguageModel | Classifier | Tagger, progress: Progress
+) -> Likelihood | Classification | None:
+    """Return how n-grams do on what the run held out; None where they cannot."""
+    tokens = open_tokens(model.folder / runs.TRAIN_TOKENS)
+    if isinstance(model, Tagger) or tokens.counts.tokens > MOST_TOKENS:
+        return None
+    progress("counting, to compare", None)
+    held = model.own_valid()
+    size = model.tokenizer.size + 1
+    single = model.tokenizer.kind in ("char", "byte")
+    if isinstance(model, LanguageModel):
+        ends = model.settings.data.documents != "stream"
+        table = estimate(tokens.ids, size, NgramSettings(order=7 if single else 5), ends=ends).table
+        return likelihood(table, held.ids, held.counts)
+    names = (*model.labels, *model.run.facts["labels_only_held_out"])
+    gold_E = read_classes(model.folder / runs.TRAIN_CLASSES, tokens.counts.documents, len(names))
+    settings = ClassNgramSettings(order=6 if single else 2)
+    counted = estimate_classes(tokens.ids, gold_E, size, len(model.labels), settings, lambda done: None)
+    held_E = read_classes(model.folder / runs.VALID_CLASSES, held.counts.documents, len(names))
+    return classification(counted.label(held.ids), held_E, names, model.majority)

@@ -1,0 +1,301 @@
+"""Training networks: a run folder that can be gone on with at any moment."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from satchel import durable, tensors
+from satchel.api.baseline import counting_baseline
+from satchel.api.classification import Classifier
+from satchel.api.language import LanguageModel, write_token_files
+from satchel.api.loading import load_model, read_settings
+from satchel.api.models import TrainReport
+from satchel.api.networks import Network, NetworkSettings, build_network, load_network
+from satchel.api.planning import Plan
+from satchel.api.rows import Rows, write_labelled, write_tagged_rows
+from satchel.api.settings import Progress
+from satchel.api.tagging import Tagger
+from satchel.data.batches import NO_TARGET
+from satchel.data.examples import read_classes
+from satchel.data.tokens import TokenFile, open_tokens
+from satchel.errors import MachineError, RunError, SatchelError, SettingsError
+from satchel.generation.decoding import continue_text
+from satchel.generation.sampling import Sampling
+from satchel.runs import checkpoint
+from satchel.runs import folder as runs
+from satchel.tasks.classification import ClassificationNetwork
+from satchel.tasks.language import LanguageNetwork, NetworkPredictor
+from satchel.tasks.tagging import TaggingNetwork
+from satchel.text.reading import Corpus
+from satchel.text.tokenizer import Tokenizer
+from satchel.training import loop, saving
+from satchel.training.jobs import ClassificationJob, LanguageJob, TaggingJob
+from satchel.training.settings import TrainingSettings
+
+# A step of less work than this is quicker on one thread.
+SMALL_STEP = 2e9
+# A sample is shown no more often than this, in seconds of training.
+SAMPLE_EVERY = 30.0
+SAMPLE_TOKENS = 60
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who wants to know how a training goes, and may stop it."""
+
+    progress: Progress
+    note: Callable[[str], None]  # something worth a line of its own
+    should_stop: Callable[[], bool]
+
+
+def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress) -> None:
+    """Write the run of a network that has not been trained yet: tokens, settings, and the weights it begins with."""
+    settings = planned.settings
+    assert isinstance(settings, NetworkSettings)
+    rows: Rows | None = None
+    if settings.task == "lm":
+        sha256 = corpus.identity()
+        tokenizer = write_token_files(folder, corpus, sha256, planned, progress)
+    else:
+        write = write_labelled if settings.task == "classify" else write_tagged_rows
+        rows = write(folder, corpus, planned, progress)
+        tokenizer, sha256 = rows.tokenizer, rows.sha256
+    tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
+    names = rows.names if rows else ()
+    network = build_network(settings, tokenizer.size + 1, len(names), planned.own)
+    if planned.start is not None:
+        _begin_with(network, planned.start, tokenizer)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    facts: dict[str, Any] = {
+        "counts": asdict(tokens.counts),
+        "repaired": dict(corpus.repaired),
+        "parameters": parameters,
+        "arithmetic": _arithmetic(settings.training, parameters),
+    }
+    if rows is not None:
+        facts |= {
+            "rows_by_label": np.bincount(rows.classes, minlength=len(names)).tolist(),
+            "labels_only_held_out": list(rows.others),
+            **({"unit": rows.unit} if rows.unit else {}),
+        }
+    described = runs.describe(settings, tokenizer, corpus.name, sha256, facts, names)
+    runs.write_model(folder, described, tokenizer, saving.weights(network))
+    folder.write(runs.METRICS, b"")
+    folder.write(runs.SAMPLES, b"")
+
+
+def _begin_with(network: Network, start: Path, tokenizer: Tokenizer) -> None:
+    """Give a network the weights of another run; a head that does not fit stays new."""
+    other = runs.read_run_tokenizer(start, runs.read_config(start))
+    if other.sha256 != tokenizer.sha256:
+        raise SettingsError("has another tokenizer: its weights are for other tokens", where=str(start))
+    arrays, _ = tensors.read(start / runs.MODEL)
+    own = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
+    fitting = {name: array for name, array in arrays.items() if own.get(name) == array.shape}
+    missing = [name for name in own if name.startswith("encoder.") and name not in fitting]
+    if missing:
+        raise SettingsError(
+            f"its encoder is another one: {', '.join(missing[:4])} do not fit",
+            "leave the settings of the model as they are there",
+            where=str(start),
+        )
+    saving.load_weights(network, saving.weights(network) | fitting, str(start))
+
+
+def _arithmetic(training: TrainingSettings, parameters: int) -> dict[str, Any]:
+    """Return what decides the last bit of every sum; a run is gone on with under the same."""
+    small = 6.0 * parameters * training.batch_tokens < SMALL_STEP
+    threads = training.threads or (1 if small else os.cpu_count() or 1)
+    device = training.device if training.device != "auto" else _best_device()
+    return {"threads": threads, "torch": torch.__version__, "device": device}
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _check_device(device: str) -> None:
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(device, True):
+        raise MachineError(f"training.device={device}: this machine has none", "take --device auto")
+
+
+def check_machine(settings: NetworkSettings) -> None:
+    """Refuse what this machine cannot do, before anything is written."""
+    _check_device(settings.training.device)
+
+
+def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: Any = None) -> Any:
+    """Train the network of a run from its beginning, or from its newest checkpoint, and return the model."""
+    with durable.locked(run):
+        described = runs.read_config(run)
+        settings = read_settings(described, run)
+        assert isinstance(settings, NetworkSettings)
+        _check_arithmetic(settings, described, run)
+        tokenizer = runs.read_run_tokenizer(run, described)
+        arrays, metadata = tensors.read(run / runs.MODEL)
+        network = load_network(settings, tokenizer, len(described.labels), arrays, str(run / runs.MODEL), own)
+        network.to(described.facts["arithmetic"]["device"])
+        if settings.training.compile:
+            # Shadows the method of the class, for this one encoder.
+            network.encoder.contextualise = torch.compile(network.encoder.contextualise)  # type: ignore[method-assign]
+        tokens = open_tokens(run / runs.TRAIN_TOKENS, tokenizer=tokenizer)
+        job = _job(run, network, tokens, tokenizer, settings, described)
+        events = _Events(run, watcher, tokenizer, tokens, network)
+        trainer = loop.Trainer(job, settings.training, events.as_asked())
+        if (run / checkpoint.FOLDER).exists():
+            passed_over = saving.restore(run, trainer)
+            reasons = (*reasons, *(f"damaged, and passed over: {fault}" for fault in passed_over))
+        elif metadata.get("step") != "0":
+            raise RunError("has no checkpoint to go on from", "train it again", where=str(run))
+        if trainer.done() >= 1:
+            raise RunError(
+                "is finished: there is nothing to go on with",
+                "a new run can begin with its weights: --from",
+                where=str(run),
+            )
+        stopped = _on_threads(described.facts["arithmetic"]["threads"], trainer)
+    model: LanguageModel | Classifier | Tagger = load_model(run, own)
+    state = trainer.progress
+    has_valid = (run / runs.VALID_TOKENS).exists()
+    watcher.progress("evaluating", None)
+    model.report = TrainReport(
+        run=str(run),
+        parameters=described.facts["parameters"],
+        seconds=state.seconds,
+        tokens_per_second=state.tokens / max(state.seconds, 1e-9),
+        train_loss=state.loss,
+        valid=model.evaluate() if has_valid else None,
+        reasons=reasons,
+        counts=tokens.counts,
+        steps=state.step,
+        stopped=stopped,
+        baseline=counting_baseline(model, watcher.progress) if has_valid and stopped != "interrupted" else None,
+        failed_save=events.failed_save,
+    )
+    return model
+
+
+def _job(
+    run: Path,
+    network: Network,
+    tokens: TokenFile,
+    tokenizer: Tokenizer,
+    settings: NetworkSettings,
+    described: runs.RunConfig,
+) -> loop.Job:
+    """Return what is trained: the batches of the run's tokens, and what the network makes of them."""
+    training, boundary = settings.training, tokenizer.boundary
+    held = open_tokens(run / runs.VALID_TOKENS, tokenizer=tokenizer) if (run / runs.VALID_TOKENS).exists() else None
+    if isinstance(network, LanguageNetwork):
+        stream = settings.data.documents == "stream"
+        return LanguageJob(network, tokens.ids, boundary, training, stream=stream, valid=held.ids if held else None)
+    names = len(described.labels) + len(described.facts["labels_only_held_out"])
+    is_tagger = isinstance(network, TaggingNetwork)
+
+    def classes(name: str, file: TokenFile) -> Any:
+        rows = len(file.ids) if is_tagger else file.counts.documents
+        return read_classes(run / name, rows, names, NO_TARGET if is_tagger else 0)
+
+    gold = classes(runs.TRAIN_CLASSES, tokens)
+    valid = (held.ids, classes(runs.VALID_CLASSES, held)) if held else None
+    if isinstance(network, TaggingNetwork):
+        return TaggingJob(network, tokens.ids, gold, boundary, training, valid)
+    assert isinstance(network, ClassificationNetwork)
+    return ClassificationJob(network, tokens.ids, gold, boundary, training, valid)
+
+
+def _check_arithmetic(settings: NetworkSettings, described: runs.RunConfig, run: Path) -> None:
+    before = described.facts["arithmetic"]
+    now = _arithmetic(settings.training, described.facts["parameters"]) | {"threads": before["threads"]}
+    for name, value in before.items():
+        if now[name] != value:
+            raise RunError(
+                f"was trained with {name} {value}, and this is {now[name]}: the bits would differ",
+                "go on where it was begun, or train it again",
+                where=str(run),
+            )
+
+
+def _on_threads(threads: int, trainer: loop.Trainer) -> loop.Stopped:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return trainer.run()
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Events:
+    """What is told and written while a network is trained. None of it changes the training."""
+
+    def __init__(self, run: Path, watcher: Watcher, tokenizer: Tokenizer, tokens: TokenFile, network: Network) -> None:
+        self.run, self.watcher, self.tokenizer, self.network = run, watcher, tokenizer, network
+        self.failed_save = ""
+        counts = tokens.counts
+        self._bytes = counts.bytes / max(1, counts.tokens) if counts.lossless else None
+        self._sampled = 0.0
+
+    def as_asked(self) -> loop.Events:
+        """Return what the loop calls."""
+        return loop.Events(self.stepped, self.validated, self.save, self.watcher.should_stop)
+
+    def stepped(self, state: loop.Progress, done: float) -> None:
+        """Say how far it is."""
+        rate = state.tokens / max(state.seconds, 1e-9)
+        left = state.seconds * (1 - done) / max(done, 1e-9)
+        bits = ""
+        if isinstance(self.network, LanguageNetwork) and self._bytes:
+            bits = f" ({state.loss / self._bytes / np.log(2):.3f} bits/byte)"
+        self.watcher.progress(
+            f"step {state.step:,}, loss {state.loss:.3f}{bits}, {rate:,.0f} tokens/s, {_clock(left)} left", done
+        )
+
+    def validated(self, state: loop.Progress, found: loop.Measured) -> None:
+        """Write a line of measurements, and now and then a sample."""
+        measured = {"step": state.step, "seconds": state.seconds, "train_loss": state.loss, "valid_loss": found.loss}
+        if found.accuracy is not None:
+            measured["valid_accuracy"] = found.accuracy
+        if self._sampled == 0.0 or state.seconds - self._sampled >= SAMPLE_EVERY:
+            self._sampled = state.seconds
+            right = f", {found.accuracy:.2%} right" if found.accuracy is not None else ""
+            self.watcher.note(f"step {state.step:,}: held-out loss {found.loss:.4f}{right}")
+            self._sample(state.step)
+        self._kept(lambda: checkpoint.append_line(self.run / runs.METRICS, measured))
+
+    def _sample(self, step: int) -> None:
+        if not isinstance(self.network, LanguageNetwork):
+            return
+        predictor = NetworkPredictor(self.network, self.tokenizer.boundary)
+        sampling = Sampling(tokens=SAMPLE_TOKENS, temperature=0.8, seed=step)
+        (sample,) = continue_text(predictor, self.tokenizer, "", sampling, lambda done: None)
+        self.watcher.note(f"  {json.dumps(sample.text, ensure_ascii=False)}")
+        self._kept(lambda: checkpoint.append_line(self.run / runs.SAMPLES, {"step": step, "text": sample.text}))
+
+    def save(self, trainer: loop.Trainer) -> None:
+        """Write a checkpoint. A full disk is told, and tried again at the next; it does not end a training."""
+        self.failed_save = self._kept(lambda: saving.save(self.run, trainer, self.tokenizer.sha256))
+
+    def _kept(self, write: Callable[[], None]) -> str:
+        """Write, and return why that failed, if it did."""
+        try:
+            write()
+        except (OSError, MachineError) as error:
+            why = str(error) if isinstance(error, SatchelError) else f"{error.strerror or error}"
+            self.watcher.note(f"could not save: {why}; going on, and trying again")
+            return why
+        return ""
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,115 @@
+"""Taggers: what they answer. Letters: N tags, C classes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from satchel import config
+from satchel.api.classification import Judged
+from satchel.api.models import Model
+from satchel.api.rows import check_unit
+from satchel.api.settings import Progress, silent
+from satchel.data.batches import NO_TARGET
+from satchel.data.examples import numbered, read_classes
+from satchel.data.tagged import Unit, scratch_tagged, tags_of, units
+from satchel.errors import DataError
+from satchel.evaluation.classification import Classification, classification
+from satchel.predictor import Labeller
+from satchel.runs import folder as runs
+from satchel.text.tables import read_tagged, without_header
+from satchel.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from satchel.api.networks import NetworkSettings
+
+BATCH = 1024
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """A text, what its tags belong to, the tags, and how sure each is."""
+
+    text: str
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+
+class Tagger(Model):
+    """A trained tagger and everything it can be asked."""
+
+    settings: "NetworkSettings"
+
+    def __init__(
+        self, labeller: Labeller, tokenizer: Tokenizer, settings: "NetworkSettings", run: runs.RunConfig, folder: Path
+    ) -> None:
+        super().__init__(tokenizer, settings, run, folder)
+        self.labeller = labeller
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags it knows."""
+        return self.run.labels
+
+    @property
+    def unit(self) -> Unit:
+        """What a tag belongs to."""
+        unit: Unit = self.run.facts["unit"]
+        return unit
+
+    def tag(self, text: str) -> Tagging:
+        """Return the tags of a text."""
+        return next(self.predict([text]))
+
+    def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Tagging]:
+        """Return the tags of each text, in order, reading no more than `batch` of them ahead."""
+        waiting = iter(texts)
+        while some := list(islice(waiting, batch)):
+            tokens, places_N = scratch_tagged(some, self.tokenizer, self.unit)
+            logprobs_NC = self.labeller.label(tokens.ids)[places_N]
+            best_N, sure_N = logprobs_NC.argmax(axis=1), np.exp(logprobs_NC.max(axis=1))
+            start = 0
+            for text in some:
+                parts = units(text, self.unit, self.tokenizer)
+                found = slice(start, start := start + len(parts))
+                tags = tuple(self.labels[place] for place in best_N[found])
+                yield Tagging(text, tuple(parts), tags, tuple(sure_N[found].tolist()))
+
+    def evaluate(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> Classification:
+        """Return how good its tags are; without data, on the run's own held-out rows."""
+        return self.report_on(self.judge(data, reading=reading, progress=progress))
+
+    def report_on(self, judged: Judged) -> Classification:
+        """Return how good its answers are."""
+        return classification(judged.logprobs_EC, judged.gold_E, judged.names, self.majority)
+
+    def judge(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> Judged:
+        """Return what it says of every tag of a table, or of the run's own held-out rows."""
+        if data is None:
+            names = (*self.labels, *self.run.facts["labels_only_held_out"])
+            tokens = self.own_valid()
+            placed = read_classes(self.folder / runs.VALID_CLASSES, len(tokens.ids), len(names), NO_TARGET)
+            places_N = np.flatnonzero(placed != NO_TARGET)
+            gold_N = placed[places_N]
+            texts = tuple(self.tokenizer.text_of(int(id_)) for id_ in tokens.ids[places_N])
+        else:
+            corpus = self.corpus(data, reading)
+            rows = list(read_tagged(corpus if reading and "columns" in reading else without_header(corpus)))
+            check_unit(rows, self.unit, self.tokenizer, corpus.name)
+            gold_N, all_names = numbered([tag for row in rows for tag in tags_of(row, self.unit)], self.labels)
+            names = tuple(all_names)
+            progress("tokenizing", None)
+            tokens, places_N = scratch_tagged([row.text for row in rows], self.tokenizer, self.unit)
+            texts = tuple(part for row in rows for part in units(row.text, self.unit, self.tokenizer))
+        if not len(gold_N):
+            raise DataError("found no tags, expected at least one", where=str(data))
+        progress("tagging", None)
+        return Judged(texts, gold_N, names, self.labeller.label(tokens.ids)[places_N])
