@@ -215,7 +215,7 @@ def _name_of(model: Any) -> str:
 def _network_defaults(tree: config.Tree, size: str | None, reasons: list[str]) -> config.Tree:
     """Return the tree with what a network needs and nobody set: a size, a budget, something held out."""
     model = tree.get("model", {})
-    if not isinstance(model, dict) or model.get("kind") not in NETWORKS:
+    if not isinstance(model, dict) or model.get("kind") not in (*NETWORKS, "own"):
         if size is not None:
             raise SettingsError(f"--size {size}: n-grams have none", "name a network with --model, such as transformer")
         return tree

@@ -1,0 +1,368 @@
+"""Networks for labels and tags: trained on tables, loaded, asked, gone on with; data that is made on the spot."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import satchel
+from satchel import api
+from satchel.data.batches import NO_TARGET
+from satchel.data.tagged import scratch_tagged, unit_of, units
+from satchel.errors import DataError, RunError, SettingsError
+from satchel.models.contract import CausalEncoder, Encoder, State
+from satchel.text.builtin import counted_before, counted_elsewhere
+from satchel.text.corpora import open_corpus
+from satchel.text.reading import DataSettings
+from satchel.text.tables import Tagged, read_tagged
+from satchel.text.tokenizer import TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
+
+GOOD, BAD = (
+    ("a joy", "fine work", "truly lovely", "fun and warm"),
+    ("a bore", "dull work", "truly awful", "cold and flat"),
+)
+TINY: dict[str, Any] = {"model.width": 16, "training.batch_tokens": 64, "training.learning_rate": 0.02}
+TRANSFORMER = {**TINY, "model.heads": 2, "model.layers": 1, "model.context": 16}
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    rows = [f"{label}\t{text}" for label, texts in (("good", GOOD), ("bad", BAD)) for text in texts]
+    path = tmp_path / "films.tsv"
+    path.write_text("label\ttext\n" + "\n".join(rows * 10) + "\n")
+    return path
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """Words with a tag each: V for verbs, N for nouns, D for articles."""
+    rows = ["the cat sat\tD N V", "a dog ran\tD N V", "dogs ran\tN V", "sit\tV", "the dogs sat\tD N V"]
+    path = tmp_path / "words.tsv"
+    path.write_text("text\ttags\n" + "\n".join(rows * 12) + "\n")
+    return path
+
+
+# --- classifiers
+
+
+@pytest.mark.parametrize("kind", ["dan", "window", "lstm", "transformer"])
+def test_a_network_learns_to_classify_and_is_the_same_when_loaded(kind: str, films: Path, tmp_path: Path) -> None:
+    settings = TRANSFORMER if kind == "transformer" else TINY
+    model = satchel.train(films, model=kind, tokenizer="word", steps=60, settings=settings, out=tmp_path / "run")
+    assert isinstance(model, satchel.Classifier)
+    assert model.classify("truly lovely").label == "good"
+    assert model.classify("cold and flat").label == "bad"
+    assert model.report is not None
+    assert model.report.valid.accuracy == 1.0  # type: ignore[union-attr]
+    assert model.report.baseline is not None
+    again = satchel.load(tmp_path / "run")
+    assert again.classify("fine work") == model.classify("fine work")
+    assert again.evaluate() == model.report.valid
+    assert sum(again.classify("").probabilities.values()) == pytest.approx(1)
+
+
+def test_without_a_kind_a_table_of_labels_trains_a_dan(films: Path, tmp_path: Path) -> None:
+    planned = api.plan(films, steps=1)
+    assert planned.settings.model.kind == "dan"
+    assert "model.kind=dan: the usual one for the task classify" in planned.reasons
+    assert api.plan(films, settings={"model.order": 2}).settings.model.kind == "ngram"
+
+
+def test_a_pair_of_words_can_mean_what_neither_does(tmp_path: Path) -> None:
+    """`not good` and `good not` have the same words: only pairs tell them apart."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("label\ttext\n" + "yes\tnot good\nno\tgood not\n" * 20)
+    options: dict[str, Any] = {"model": "dan", "tokenizer": "word", "steps": 40, "valid": 0.2}
+    alone = satchel.train(path, settings=TINY, out=tmp_path / "alone", **options)
+    assert alone.report.valid.accuracy == 0.5
+    paired = satchel.train(path, settings={**TINY, "model.bigrams": 64}, out=tmp_path / "paired", **options)
+    assert paired.report.valid.accuracy == 1.0
+
+
+def test_rare_labels_count_for_more_where_that_is_asked(tmp_path: Path) -> None:
+    """Texts that say nothing: what is learned is how often each label is there, or is not."""
+    path = tmp_path / "rare.tsv"
+    path.write_text("label\ttext\n" + "often\tx\n" * 36 + "seldom\tx\n" * 4)
+    chances = {}
+    for name in ("none", "balanced"):
+        settings = {**TINY, "training.class_weights": name, "training.weight_decay": 0.0, "data.valid": 0.0}
+        options: dict[str, Any] = {"settings": settings, "tokenizer": "word", "out": tmp_path / name}
+        model = satchel.train(path, model="dan", steps=80, **options)
+        chances[name] = model.classify("x").probabilities["seldom"]
+    assert chances["none"] == pytest.approx(0.1, abs=0.04)
+    assert chances["balanced"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_labels_that_only_held_out_rows_have_are_wrong_and_told(films: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.tsv").write_text("label\ttext\ngood\ta joy\nodd\twhat\n")
+    options: dict[str, Any] = {"tokenizer": "word", "settings": TINY, "out": tmp_path / "run"}
+    model = satchel.train(films, model="dan", steps=40, valid=str(tmp_path / "new.tsv"), **options)
+    assert (model.report.valid.unseen, model.report.valid.accuracy) == (1, 0.5)
+
+
+def test_texts_longer_than_the_context_are_read_in_windows(films: Path, tmp_path: Path) -> None:
+    settings = {**TRANSFORMER, "model.context": 4}
+    options: dict[str, Any] = {"tokenizer": "word", "settings": settings, "out": tmp_path / "run"}
+    model = satchel.train(films, model="transformer", steps=60, **options)
+    assert model.classify(" ".join(["truly lovely"] * 9)).label == "good"
+    batch = list(model.predict(["a joy", " ".join(["cold and flat"] * 9), ""]))
+    assert [found.label for found in batch[:2]] == ["good", "bad"]
+    alone = model.classify("a joy").probabilities
+    assert batch[0].probabilities == pytest.approx(alone), "what is in a batch beside a text changes nothing"
+
+
+# --- taggers
+
+
+def test_a_tagger_gives_every_word_its_tag(words: Path, tmp_path: Path) -> None:
+    model = satchel.train(words, steps=60, settings=TRANSFORMER, out=tmp_path / "run")
+    assert isinstance(model, satchel.Tagger)
+    assert (model.unit, model.settings.tokenizer.kind, model.labels) == ("word", "word", ("D", "N", "V"))
+    found = model.tag("the dogs ran")
+    assert (found.tokens, found.tags) == (("the", "dogs", "ran"), ("D", "N", "V"))
+    assert all(0.5 < chance <= 1 for chance in found.probabilities)
+    assert model.tag("").tags == ()
+    again = satchel.load(tmp_path / "run")
+    assert again.evaluate() == model.report.valid
+    assert again.evaluate(words).accuracy == 1.0
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe:300", "char", "unigram:300"])
+def test_words_of_many_tokens_have_one_tag(tokenizer: str, words: Path, tmp_path: Path) -> None:
+    model = satchel.train(words, tokenizer=tokenizer, steps=80, settings=TRANSFORMER, out=tmp_path / "run")
+    assert model.unit == "word"
+    assert model.tag("the dogs  ran ").tokens == ("the", "dogs", "ran")
+    assert model.tag("the dogs ran").tags == ("D", "N", "V")
+
+
+def test_units_and_tags_stand_where_they_belong() -> None:
+    chars = char_tokenizer(list("abc "))
+    tokens, places = scratch_tagged(["ab c", "", "c"], chars, "word")
+    boundary = chars.boundary
+    assert [chars.text_of(int(tokens.ids[place])) for place in places] == ["b", "c", "c"]
+    assert np.asarray(tokens.ids).tolist().count(boundary) == 4
+    tokens, places = scratch_tagged(["ab c", ""], chars, "character")
+    assert [chars.text_of(int(tokens.ids[place])) for place in places] == ["a", "b", " ", "c"]
+    split = train_tokenizer(TokenizerSettings(kind="word", split="punctuation"), ["go, on"], 6)
+    tokens, places = scratch_tagged(["go, on"], split, "token")
+    assert [split.text_of(int(tokens.ids[place])) for place in places] == ["go", ",", "on"]
+    assert units("go, on", "token", split) == ["go", ",", "on"]
+
+
+def test_what_tags_belong_to_is_found_out_from_all_rows() -> None:
+    tokenizer = word_tokenizer(["a", "bb"])
+    assert unit_of([Tagged("a bb", "0123", 2), Tagged("bb", "01", 3)], tokenizer, "x") == "character"
+    # A single word with a tag of one letter is no reason to think of letters.
+    assert unit_of([Tagged("a", "N", 2), Tagged("a bb", "D N", 3)], tokenizer, "x") == "word"
+    assert unit_of([Tagged("bb", "NN", 2), Tagged("a bb", "D N", 3)], tokenizer, "x") == "word"
+    with pytest.raises(DataError, match=r"x, line 3: found 3 tags for 2 words"):
+        unit_of([Tagged("a", "N", 2), Tagged("a bb", "D N N", 3)], tokenizer, "x")
+    with pytest.raises(DataError, match=r"line 2: found 1 tag for 2 words and 4 characters"):
+        unit_of([Tagged("a bb", "DNN", 2)], tokenizer, "x")
+
+
+@pytest.mark.parametrize("kind", ["dan", "ngram"])
+def test_models_that_see_no_places_do_not_tag(kind: str, words: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="gives no place of a text a tag"):
+        satchel.train(words, model=kind, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tagger_of_words_refuses_a_table_of_letters(words: Path, tmp_path: Path) -> None:
+    model = satchel.train(words, steps=1, settings=TRANSFORMER, out=tmp_path / "run")
+    (tmp_path / "letters.tsv").write_text("text\ttags\nab cd\t01201\n")
+    with pytest.raises(DataError, match="has a tag for each character, expected one for each word"):
+        model.evaluate(tmp_path / "letters.tsv")
+
+
+# --- what stops and goes on
+
+
+@pytest.mark.parametrize("task", ["classify", "tag"])
+def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, words: Path, tmp_path: Path) -> None:
+    data = films if task == "classify" else words
+    settings = {**TRANSFORMER, "model.dropout": 0.2, "training.checkpoint_every": 4, "training.evaluate_every": 3}
+    planned = api.plan(data, model="transformer", steps=11, settings=settings, tokenizer="word")
+    api.carry_out(planned, out=tmp_path / "whole")
+    steps = iter(range(1, 100))
+    api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 6)
+    assert api.resume(tmp_path / "part").report.steps == 11
+    last = "checkpoints/step-0000000011/model.safetensors"
+    assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "part" / last).read_bytes()
+    lines = [json.loads(line) for line in (tmp_path / "part" / "metrics.jsonl").read_text().strip().split("\n")]
+    assert {"step", "seconds", "train_loss", "valid_loss", "valid_accuracy"} == set(lines[-1])
+
+
+# --- beginning with the weights of another run
+
+
+def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a joy\na bore\nfine work\n" * 30)
+    first = satchel.train(
+        tmp_path / "text.txt", model="transformer", tokenizer="word", steps=5, settings=TRANSFORMER, out=tmp_path / "lm"
+    )
+    second = satchel.train(films, start=tmp_path / "lm", steps=1, out=tmp_path / "new", settings={"data.valid": 0.0})
+    assert isinstance(second, satchel.Classifier)
+    assert second.settings.model == first.settings.model
+    assert second.tokenizer.sha256 == first.tokenizer.sha256
+    # After one step of a rate that begins at nothing, the encoder is where it was.
+    before, after = first.predictor.network.encoder, second.labeller.network.encoder
+    assert torch.equal(before.embedding.weight, after.embedding.weight)
+    same = satchel.train(tmp_path / "text.txt", start=tmp_path / "lm", steps=1, out=tmp_path / "same")
+    assert torch.equal(same.predictor.network.encoder.embedding.weight, before.embedding.weight)
+
+
+def test_weights_that_do_not_fit_are_refused(films: Path, verse: Path, tmp_path: Path) -> None:
+    satchel.train(verse, model="lstm", tokenizer="char", steps=1, settings=TINY, out=tmp_path / "lm")
+    with pytest.raises(SettingsError, match="its encoder is another one"):
+        satchel.train(films, start=tmp_path / "lm", steps=1, settings={"model.width": 8}, out=tmp_path / "new")
+    with pytest.raises(SettingsError, match="has another tokenizer"):
+        satchel.train(films, start=tmp_path / "lm", tokenizer="word", steps=1, out=tmp_path / "new")
+    satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "counted")
+    with pytest.raises(SettingsError, match="is no network"):
+        satchel.train(films, start=tmp_path / "counted", steps=1, out=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+# --- an encoder of one's own
+
+
+class Own(CausalEncoder):
+    """The vectors of the words, and nothing else."""
+
+    def __init__(self, vocabulary: int, *, causal: bool = True) -> None:
+        super().__init__(vocabulary, 8, causal=causal)
+
+    def contextualise(self, x_BTD: torch.Tensor, keep_BT: torch.Tensor | None = None) -> torch.Tensor:
+        return x_BTD
+
+    def start(self, batch: int) -> State:
+        del batch
+        return Nothing()
+
+    def go_on(self, x_BTD: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
+        return x_BTD, state
+
+
+class Nothing:
+    """No state."""
+
+    def select(self, rows: torch.Tensor) -> "Nothing":
+        del rows
+        return self
+
+
+def test_an_encoder_of_ones_own_is_trained_and_loaded(verse: Path, films: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"tokenizer": "char", "settings": {"training.batch_tokens": 128}}
+    model = satchel.train(verse, model=Own, steps=5, out=tmp_path / "run", **options)
+    again = satchel.load(tmp_path / "run", model=Own)
+    assert again.evaluate() == model.report.valid
+    assert len(again.generate("The ", tokens=5).samples[0].ids) == 5
+    with pytest.raises(RunError, match=r"its encoder is tests\.training\.test_tasks\.Own"):
+        satchel.load(tmp_path / "run")
+    made = satchel.train(films, model=Own(300, causal=False), tokenizer="bpe:299", steps=2, out=tmp_path / "labels")
+    assert made.classify("a joy").label in ("good", "bad")
+
+
+def test_an_encoder_of_ones_own_that_does_not_fit_is_refused(verse: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"expected a satchel\.models\.CausalEncoder"):
+        satchel.train(verse, model=torch.nn.Linear(2, 2), tokenizer="char", steps=1, out=tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"its encoder is for 5 ids, causal; expected \d+ ids, causal"):
+        satchel.train(verse, model=Own(5), tokenizer="char", steps=1, out=tmp_path / "run")
+    assert isinstance(Own(5), Encoder)
+    assert not (tmp_path / "run").exists()
+
+
+# --- what is told on the way
+
+
+def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: Path) -> None:
+    notes: list[str] = []
+    stages: list[str] = []
+    settings = {**TRANSFORMER, "training.evaluate_every": 5}
+    planned = api.plan(verse, model="transformer", tokenizer="char", steps=10, settings=settings)
+    model = api.carry_out(
+        planned, out=tmp_path / "run", progress=lambda stage, done: stages.append(stage), note=notes.append
+    )
+    (line,) = (tmp_path / "run" / "samples.jsonl").read_text().strip().split("\n")
+    sample = json.loads(line)
+    assert sample["step"] == 5
+    assert json.dumps(sample["text"]) in notes[1]
+    assert notes[0].startswith("step 5: held-out loss ")
+    assert any(stage.startswith("step 7, loss") and "bits/byte" in stage and "left" in stage for stage in stages)
+    assert model.report is not None
+    assert model.report.baseline is not None
+    counted = satchel.train(verse, model="ngram", tokenizer="char", valid=0.05, out=tmp_path / "counted")
+    assert model.report.baseline.bits_per_byte == pytest.approx(counted.report.valid.bits_per_byte)  # type: ignore[union-attr]
+
+
+def test_a_device_that_is_not_there_is_told(verse: Path, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    with pytest.raises(satchel.SatchelError, match=r"training\.device=cuda: this machine has none"):
+        satchel.train(verse, model="dan", device="cuda", steps=1, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# --- data that is made on the spot
+
+
+def test_letters_are_counted_as_in_the_lecture() -> None:
+    assert counted_before("i like movies a lot ") == "00010010002102021102"
+    assert counted_elsewhere("i like movies a lot ") == "22120120102102021102"
+
+
+@pytest.mark.parametrize(("name", "count"), [("@counting", counted_before), ("@counting-both", counted_elsewhere)])
+def test_counting_is_strings_of_twenty_letters_whose_parts_share_none(name: str, count: Any) -> None:
+    settings = DataSettings(size=300)
+    train, test = (list(read_tagged(open_corpus(name, settings, 0, part=part))) for part in ("train", "test"))  # type: ignore[arg-type]
+    assert (len(train), len(test)) == (300, 30)
+    assert not {row.text for row in train} & {row.text for row in test}
+    for row in train + test:
+        assert len(row.text) == 20
+        assert set(row.text) <= set("abcdefghijklmnopqrstuvwxyz ")
+        assert row.tags == count(row.text)
+    other = list(read_tagged(open_corpus(name, settings, 1)))
+    assert other != train
+
+
+def test_recall_is_a_name_and_the_name_again_so_far_away() -> None:
+    corpus = open_corpus("@recall", DataSettings(size=400))
+    lines = [piece.text.split() for piece in corpus.pieces("line")]
+    assert len(lines) == 400
+    distances = [len(words) - 1 for words in lines]
+    assert all(words[0] == words[-1] and words[0] not in words[1:-1] for words in lines)
+    assert all(words[-4:-1] == ["someone", "said", "Hi"] for words in lines)
+    assert 5 <= min(distances) < 8
+    assert 150 < max(distances) <= 200
+
+
+def test_what_is_recalled_is_told_by_distance(tmp_path: Path) -> None:
+    """An order-2 model knows nothing of the name; one that always says the right name knows all."""
+    path = tmp_path / "recall.txt"
+    path.write_text("Ann saw rain and Ann\nBob saw the rain , the snow , the sun , and Bob\nnothing here\n" * 3)
+    settings = {"data.documents": "line"}
+    model = satchel.train(path, model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run")
+    near, far = model.recall(path)
+    assert (near.nearest, near.farthest, near.documents) == (4, 4, 3)
+    assert (far.nearest, far.farthest, far.documents) == (12, 12, 3)
+    scored = model.score("Ann saw rain and Ann").logprobs
+    assert near.nats == pytest.approx(-scored[4])
+    assert near.accuracy in (0.0, 1.0)
+    stream = satchel.train(path, model="ngram", tokenizer="word", out=tmp_path / "stream")
+    with pytest.raises(RunError, match="reads all text as one document"):
+        stream.recall(path)
+
+
+def test_places_without_a_tag_are_not_learned_from(words: Path, tmp_path: Path) -> None:
+    model = satchel.train(words, tokenizer="char", steps=1, settings=TRANSFORMER, out=tmp_path / "run")
+    from satchel import tensors
+
+    tags, _ = tensors.map_array(tmp_path / "run" / "tokens" / "train-classes.safetensors", "classes", verify=True)
+    ids, _ = tensors.map_array(tmp_path / "run" / "tokens" / "train.safetensors", "ids", verify=True)
+    assert len(tags) == len(ids)
+    assert (tags[np.asarray(ids) == model.tokenizer.boundary] == NO_TARGET).all()
+    assert 0 < (tags != NO_TARGET).sum() < len(ids) / 2
