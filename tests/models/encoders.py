@@ -18,7 +18,7 @@ def transformer(**options: object) -> TransformerSettings:
 
 SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | TransformerSettings] = {
     "dan": DanSettings(width=12),
-    "pairs": DanSettings(width=12, bigrams=7),
+    "pairs": DanSettings(width=12, bigrams=7, average="root"),
     "window": WindowSettings(width=12, window=3, layers=2),
     "rnn": RecurrentSettings(kind="rnn", width=12),
     "gru": RecurrentSettings(kind="gru", width=12, layers=2),

@@ -126,6 +126,7 @@ def test_a_tagger_gives_every_word_its_tag(words: Path, tmp_path: Path) -> None:
     assert all(0.5 < chance <= 1 for chance in found.probabilities)
     assert model.tag("").tags == ()
     again = satchel.load(tmp_path / "run")
+    assert model.report is not None
     assert again.evaluate() == model.report.valid
     assert again.evaluate(words).accuracy == 1.0
 
@@ -209,7 +210,8 @@ def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tm
     assert second.settings.model == first.settings.model
     assert second.tokenizer.sha256 == first.tokenizer.sha256
     # After one step of a rate that begins at nothing, the encoder is where it was.
-    before, after = first.predictor.network.encoder, second.labeller.network.encoder
+    before = first.predictor.network.encoder
+    after = second.labeller.network.encoder  # type: ignore[attr-defined]
     assert torch.equal(before.embedding.weight, after.embedding.weight)
     same = satchel.train(tmp_path / "text.txt", start=tmp_path / "lm", steps=1, out=tmp_path / "same")
     assert torch.equal(same.predictor.network.encoder.embedding.weight, before.embedding.weight)
@@ -318,7 +320,7 @@ def test_letters_are_counted_as_in_the_lecture() -> None:
 @pytest.mark.parametrize(("name", "count"), [("@counting", counted_before), ("@counting-both", counted_elsewhere)])
 def test_counting_is_strings_of_twenty_letters_whose_parts_share_none(name: str, count: Any) -> None:
     settings = DataSettings(size=300)
-    train, test = (list(read_tagged(open_corpus(name, settings, 0, part=part))) for part in ("train", "test"))  # type: ignore[arg-type]
+    train, test = (list(read_tagged(open_corpus(name, settings, 0, part=part))) for part in ("train", "test"))
     assert (len(train), len(test)) == (300, 30)
     assert not {row.text for row in train} & {row.text for row in test}
     for row in train + test:

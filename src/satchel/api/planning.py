@@ -38,6 +38,10 @@ class Plan:
     own: Any = None  # an encoder of the user's own, or what makes one
     start: Path | None = None  # the run whose weights are begun with
 
+    def chose(self, key: str) -> bool:
+        """Return whether a setting was chosen here, and not by the user."""
+        return any(reason.startswith(f"{key}=") for reason in self.reasons)
+
     def estimates(self) -> dict[str, int]:
         """Return about how many tokens, parameters, bytes of memory and seconds the training would take."""
         corpus = open_corpus(self.data, self.settings.data, self.settings.training.seed)

@@ -263,10 +263,9 @@ def _described(trained: "LanguageModel | Classifier | Tagger") -> str:
     if task == "lm":
         return f"a language model (task lm), {kind}"
     labels = len(trained.run.labels)
-    named = (
-        f"a classifier (task classify) of {labels:,} labels" if task == "classify" else f"a tagger of {labels:,} tags"
-    )
-    return f"{named}, {kind}"
+    if task == "classify":
+        return f"a classifier (task classify) of {labels:,} labels, {kind}"
+    return f"a tagger (task tag) of {labels:,} tags, {kind}"
 
 
 def _following(trained: "LanguageModel | Classifier | Tagger", run: str) -> str:

@@ -20,6 +20,9 @@ class DanSettings(Settings):
     kind: Literal["dan"] = Field("dan", description="the mean of the embeddings, then a feed-forward net")
     width: int = Field(128, ge=1, description="of all vectors")
     layers: int = Field(2, ge=0, description="hidden layers after the mean")
+    average: Literal["mean", "root"] = Field(
+        "mean", description="the sum of the words over their number, or over its root: then long texts say more"
+    )
     bigrams: int = Field(0, ge=0, le=1 << 26, description="pairs of words have vectors too: how many; 0 for none")
     dropout: float = Field(0.0, ge=0, lt=1, description="the share of numbers that are left out in training")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="the share of words that are left out in training")
@@ -54,6 +57,7 @@ class Dan(CausalEncoder):
         self.layers = nn.ModuleList(nn.Linear(settings.width, settings.width) for _ in range(settings.layers))
         self.dropout = nn.Dropout(settings.dropout)
         self.word_dropout = settings.word_dropout
+        self.power = 1.0 if settings.average == "mean" else 0.5
 
     def embed(self, ids_BT: Tensor) -> Tensor:
         """Return the (B, T, D) vectors of the words, and of the pairs they end."""
@@ -76,8 +80,8 @@ class Dan(CausalEncoder):
             x_BTD = x_BTD * keep_BT[..., None]
         counts_BT1 = places_before(keep_BT, x_BTD)
         if self.causal:
-            return self._think(x_BTD.cumsum(dim=1) / counts_BT1)
-        return self._think(x_BTD.sum(dim=1, keepdim=True) / counts_BT1[:, -1:]).expand_as(x_BTD)
+            return self._think(x_BTD.cumsum(dim=1) / counts_BT1**self.power)
+        return self._think(x_BTD.sum(dim=1, keepdim=True) / counts_BT1[:, -1:] ** self.power).expand_as(x_BTD)
 
     def _think(self, x: Tensor) -> Tensor:
         x = self.dropout(x)
@@ -103,7 +107,7 @@ class Dan(CausalEncoder):
         sums_BTD = state.total_BD[:, None] + x_BTD.cumsum(dim=1)
         counts_T = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device) + state.count
         following = DanState(sums_BTD[:, -1], state.count + x_BTD.shape[1], state.last_B)
-        return self._think(sums_BTD / counts_T[None, :, None]), following
+        return self._think(sums_BTD / counts_T[None, :, None] ** self.power), following
 
 
 def _places(before_BT: Tensor, ids_BT: Tensor, count: int) -> Tensor:

@@ -3,8 +3,9 @@
 Letters: B batch, T time, D width.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -48,10 +49,28 @@ class FeedForward(nn.Module):
             case "gelu-tanh":
                 return F.gelu(x, approximate="tanh")
             case "squared-relu":
-                return x.relu().square()
+                squared: Tensor = _SquaredRelu.apply(x)  # type: ignore[no-untyped-call]
+                return squared
             case "swiglu":
                 gate, value = x.chunk(2, dim=-1)
                 return F.silu(gate) * value
+
+
+class _SquaredRelu(torch.autograd.Function):
+    """The square of what is above zero. One tensor is kept for the way back, and passed over once: torch takes two."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        above = x.relu()
+        context.save_for_backward(above)
+        return above * above
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> Tensor:
+        (above,) = context.saved_tensors
+        found: Tensor = (gradients[0] * above).mul_(2)
+        return found
 
 
 class Block(nn.Module):

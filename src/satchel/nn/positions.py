@@ -5,7 +5,7 @@ compares two words (`rotary`, `alibi`). Letters: T time, S time of the keys, D w
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -61,14 +61,37 @@ class Rotary(nn.Module):
     def forward(self, x_BHTK: Tensor, start: int) -> Tensor:
         """Return the vectors turned, the first by the angle of position `start`."""
         length = x_BHTK.shape[-2]
-        if start + length > len(self._turns):
+        is_like = (self._turns.dtype, self._turns.device) == (x_BHTK.dtype, x_BHTK.device)
+        if start + length > len(self._turns) or not is_like:
             angles = torch.arange(2 * (start + length), dtype=torch.float64)[:, None] / LONGEST_WAVE ** (
                 torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
             )
-            self._turns = torch.stack([angles.cos(), angles.sin()], dim=1)
-        cos, sin = self._turns[start : start + length].to(x_BHTK).unbind(1)
-        first, second = x_BHTK.chunk(2, dim=-1)
-        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+            with torch.inference_mode(False):  # made while answering, it is of use in training too
+                self._turns = torch.stack([angles.cos(), angles.sin()], dim=1).to(
+                    x_BHTK.device, x_BHTK.dtype, copy=True
+                )
+        cos, sin = self._turns[start : start + length].unbind(1)
+        turned: Tensor = _Turn.apply(x_BHTK, cos, sin)  # type: ignore[no-untyped-call]
+        return turned
+
+
+class _Turn(torch.autograd.Function):
+    """Turns the pairs of a vector's halves by angles; the way back is the same turn the other way round."""
+
+    @staticmethod
+    def forward(context: Any, x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
+        context.save_for_backward(cos_TK, sin_TK)
+        return _turned(x_BHTK, cos_TK, sin_TK)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        cos_TK, sin_TK = context.saved_tensors
+        return _turned(gradients[0], cos_TK, -sin_TK), None, None
+
+
+def _turned(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
+    first, second = x_BHTK.chunk(2, dim=-1)
+    return torch.cat([first * cos_TK - second * sin_TK, second * cos_TK + first * sin_TK], dim=-1)
 
 
 class Alibi(nn.Module):

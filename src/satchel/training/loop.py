@@ -145,7 +145,9 @@ class Trainer:
         half = torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16")
         own: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
         with torch.random.fork_rng(**own), half:
-            torch.manual_seed(int(generator("step", settings.seed, progress.step).integers(0, 1 << 62)))
+            seed = int(generator("step", settings.seed, progress.step).integers(0, 1 << 62))
+            # The general way asks every device there could be, which takes longer than all else here.
+            (torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed)(seed)
             losses = []
             for part in range(settings.parts):
                 loss, count = self.job.loss(progress.step, part, settings.parts)

@@ -14,6 +14,7 @@ MOMENTUM = 0.95
 # Five rounds of this polynomial take all singular values to near one.
 ROUNDS = 5
 FIRST, THIRD, FIFTH = 3.4445, -4.7750, 2.0315
+LONG = 3  # times as long as wide
 
 
 def orthogonal(matrices_NRC: Tensor) -> Tensor:
@@ -21,8 +22,19 @@ def orthogonal(matrices_NRC: Tensor) -> Tensor:
     is_tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]
     x_NRC = matrices_NRC.mT if is_tall else matrices_NRC
     x_NRC = x_NRC / x_NRC.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    for _ in range(ROUNDS):
-        gram_NRR = x_NRC @ x_NRC.mT
+    gram_NRR = x_NRC @ x_NRC.mT
+    if x_NRC.shape[2] >= LONG * x_NRC.shape[1]:
+        # All rounds multiply from the left: of long matrices, multiply what they multiply by first.
+        turns_NRR = torch.eye(x_NRC.shape[1], device=x_NRC.device, dtype=x_NRC.dtype).expand_as(gram_NRR)
+        for _ in range(ROUNDS):
+            turn_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
+            turn_NRR.diagonal(dim1=1, dim2=2).add_(FIRST)
+            turns_NRR = turn_NRR @ turns_NRR
+            gram_NRR = turn_NRR @ (turn_NRR @ gram_NRR)
+        turned_NRC: Tensor = turns_NRR @ x_NRC
+        return turned_NRC.mT if is_tall else turned_NRC
+    for place in range(ROUNDS):
+        gram_NRR = x_NRC @ x_NRC.mT if place else gram_NRR
         mixed_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
         x_NRC = torch.baddbmm(x_NRC, mixed_NRR, x_NRC, beta=FIRST)
     return x_NRC.mT if is_tall else x_NRC
