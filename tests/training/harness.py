@@ -225,7 +225,7 @@ def strike(child: int, board: Board, chance: random.Random, number: int = signal
     if chance.random() < 0.6:
         saves = chance.choice([1, 2, 2, 3])
         found = wait_until(child, lambda: board.phase == SAVING and board.saves >= saves)
-        time.sleep(chance.uniform(0, 0.008))
+        time.sleep(chance.uniform(0, 0.004))
     else:
         steps = chance.randint(0, 2 * CHECKPOINT_EVERY)
         found = wait_until(child, lambda: board.phase == TRAINING and board.step >= board.began + steps)

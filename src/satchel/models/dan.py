@@ -105,7 +105,7 @@ class Dan(CausalEncoder):
         """Return the encodings of the next vectors."""
         assert isinstance(state, DanState)
         sums_BTD = state.total_BD[:, None] + x_BTD.cumsum(dim=1)
-        counts_T = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device) + state.count
+        counts_T = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device, dtype=x_BTD.dtype) + state.count
         following = DanState(sums_BTD[:, -1], state.count + x_BTD.shape[1], state.last_B)
         return self._think(sums_BTD / counts_T[None, :, None] ** self.power), following
 
