@@ -2,7 +2,7 @@
 
 from satchel.api.classification import Classifier, Prediction
 from satchel.api.comparing import MixReport, compare, mix
-from satchel.api.language import LanguageModel, cost_by_order
+from satchel.api.language import LanguageModel, bits_by_step, cost_by_order
 from satchel.api.loading import import_arpa, load, load_classifier, load_language_model, load_model, load_tagger
 from satchel.api.planning import Plan, plan
 from satchel.api.recipes import RECIPES
@@ -18,6 +18,7 @@ __all__ = [
     "Prediction",
     "Tagger",
     "Tagging",
+    "bits_by_step",
     "carry_out",
     "compare",
     "cost_by_order",

@@ -1,5 +1,6 @@
 """Language models: what they answer, and how they are fitted."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -305,3 +306,19 @@ def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progres
         table = estimate(tokens.ids, model.predictor.vocabulary, settings, ends=ends).table
         costs.append(likelihood(table, held_out.ids, held_out.counts))
     return costs
+
+
+def bits_by_step(model: LanguageModel) -> list[tuple[int, float | None]]:
+    """Return what the held-out text cost, in bits per byte, at each step of a training where it was measured.
+
+    Where a run was gone on with, a step may have been measured twice: the last time counts.
+    """
+    counts = model.own_valid().counts
+    per_byte = counts.tokens / counts.bytes / math.log(2) if counts.lossless and counts.bytes else None
+    lines = durable.read_file(model.folder / runs.METRICS, durable.LARGEST_JSON).split(b"\n")
+    found: dict[int, float | None] = {}
+    for line in filter(None, lines):
+        measured = json.loads(line)
+        loss = measured.get("valid_loss")
+        found[measured["step"]] = None if loss is None or per_byte is None else loss * per_byte
+    return sorted(found.items())

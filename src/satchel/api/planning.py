@@ -233,6 +233,9 @@ def _network_defaults(tree: config.Tree, size: str | None, reasons: list[str]) -
     if isinstance(training, dict) and not {"steps", "minutes", "epochs"} & set(training):
         tree = config.merge(tree, _nested("training.minutes", USUAL_MINUTES))
         reasons.append(f"training.minutes={USUAL_MINUTES:g}: nobody said how long")
+    if model.get("kind") == "transformer" and not _is_set(tree, "training.optimizer"):
+        tree = config.merge(tree, _nested("training.optimizer", "muon"))
+        reasons.append("training.optimizer=muon: transformers learn quicker with it")
     if not _is_set(tree, "data.valid"):
         tree = config.merge(tree, _nested("data.valid", 0.05))
         reasons.append("data.valid=0.05: to see how it goes")

@@ -151,12 +151,16 @@ def _finish(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping, 
         emit_json(train_json(trained))
     else:
         _show_report(trained)
-    if trained.report is not None and trained.report.stopped == "interrupted":
-        say(f"saved at step {trained.report.steps:,}; go on with: satchel train --resume {trained.report.run}")
-        raise typer.Exit(128 + stopping.signal)
+    _leave_if_stopped(trained, stopping)
     if trained.report is not None and trained.report.failed_save:
         say(f"the last save failed: {trained.report.failed_save}")
         raise typer.Exit(3)
+
+
+def _leave_if_stopped(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping) -> None:
+    if trained.report is not None and trained.report.stopped == "interrupted":
+        say(f"saved at step {trained.report.steps:,}; go on with: satchel train --resume {trained.report.run}")
+        raise typer.Exit(128 + stopping.signal)
 
 
 def _valid(text: str | None) -> str | float | None:
@@ -288,30 +292,36 @@ def likelihood_line(valid: Any) -> str:
 
 
 def demo(
-    minutes: Annotated[float, Option(help="How long networks may train.", min=0.0)] = 2.0,
+    minutes: Annotated[float, Option(help="How long the network is trained.", min=0.0)] = 2.0,
     no_serve: Annotated[bool, Option("--no-serve", help="Do not open the workbench at the end.")] = False,
     out: Annotated[Path, Option("-o", "--out", help="Where the runs and pictures go.")] = Path("runs/demo"),
 ) -> None:
-    """Show what satchel does, in a minute, on text that every Python has."""
+    """Show what satchel does, in a few minutes, on text that every Python has."""
     from satchel import api
     from satchel.cli.comparing import show_comparison, show_mix
     from satchel.looking import charts
     from satchel.text.display import safe
 
-    del minutes, no_serve  # for the network and the workbench, which are not part of this version
+    del no_serve  # for the workbench, which is not part of this version
     order, orders = 5, range(1, 8)
-    run = out / "ngram"
-    say(f"$ satchel train @python-docs --valid 0.1 --set model.order={order} -o {run}")
+    run, network, mix = out / "ngram", out / "transformer", out / "mix"
+    say(f"$ satchel train @python-docs --model ngram --valid 0.1 --set model.order={order} -o {run}")
     with Progress() as progress:
-        trained = api.train(
-            "@python-docs", valid=0.1, settings={"model.order": order}, out=run, force=True, progress=progress
+        counted = api.train(
+            "@python-docs",
+            model="ngram",
+            valid=0.1,
+            settings={"model.order": order},
+            out=run,
+            force=True,
+            progress=progress,
         )
-    _show_report(trained)
+    _show_report(counted)
     say(f"\n$ satchel generate {run} 'Return the' --tokens 60 --temperature 0.7 --seed 1")
-    print(f"Return the{safe(trained.generate('Return the', tokens=60, temperature=0.7, seed=1).text)}")
+    print(f"Return the{safe(counted.generate('Return the', tokens=60, temperature=0.7, seed=1).text)}")
     say(f"\n$ satchel evaluate {run}     (and the same for the other orders)")
     with Progress() as progress:
-        costs = api.cost_by_order(trained, orders, progress)
+        costs = api.cost_by_order(counted, orders, progress)
     print_table(
         ["order", "bits/byte", "perplexity"],
         [[n, f"{cost.bits_per_byte:.3f}", f"{cost.perplexity:.1f}"] for n, cost in zip(orders, costs, strict=True)],
@@ -321,22 +331,31 @@ def demo(
         charts.cost_by_order([(n, cost.bits_per_byte or 0.0) for n, cost in zip(orders, costs, strict=True)]),
         out / "pictures" / "bits-per-byte-by-order",
     )
-    others: dict[Path, dict[str, Any]] = {
-        out / "bigrams": {"model.order": 2},
-        out / "witten-bell": {"model.order": 7, "model.smoothing": "witten-bell"},
-    }
-    for other, settings in others.items():
-        changes = " ".join(f"--set {key}={value}" for key, value in settings.items())
-        say(f"\n$ satchel train @python-docs --valid 0.1 --tokenizer {run} {changes} -o {other}")
-        api.train("@python-docs", model="ngram", valid=0.1, tokenizer=run, settings=settings, out=other, force=True)
-    say(f"\n$ satchel compare {' '.join(map(str, [run, *others]))}")
-    found = api.compare([run, *others])
+    say(f"\n$ satchel train @python-docs --tokenizer {run} --valid 0.1 --minutes {minutes:g} -o {network}")
+    planned = api.plan(
+        "@python-docs", tokenizer=run, valid=0.1, minutes=minutes, settings={"training.evaluate_every": 100}
+    )
+    with Progress() as progress, Stopping() as stopping:
+        trained = api.carry_out(
+            planned, out=network, force=True, progress=progress, note=progress.note, should_stop=stopping
+        )
+    _show_report(trained)
+    _leave_if_stopped(trained, stopping)
+    say(f"\n$ satchel generate {network} 'Return the' --tokens 60 --temperature 0.7 --seed 1")
+    assert isinstance(trained, api.LanguageModel)
+    print(f"Return the{safe(trained.generate('Return the', tokens=60, temperature=0.7, seed=1).text)}")
+    assert counted.report is not None
+    baseline = counted.report.valid.bits_per_byte
+    curve = [(step, bits) for step, bits in api.bits_by_step(trained) if bits is not None]
+    _draw(charts.training_curve(curve, baseline), out / "pictures" / "training")
+    say(f"\n$ satchel mix {run} {network} -o {mix}")
+    _, report = api.mix([run, network], mix, force=True)
+    show_mix(report, "mix")
+    say(f"\n$ satchel compare {run} {network}")
+    found = api.compare([run, network])
     show_comparison(found)
     rows = [(row.run, row.value, row.low, row.high) for row in found.rows]
     _draw(charts.comparison(found.metric, rows), out / "pictures" / "comparison")
-    say(f"\n$ satchel mix {run} {out / 'witten-bell'} -o {out / 'mix'}")
-    _, report = api.mix([run, out / "witten-bell"], out / "mix", force=True)
-    show_mix(report, "mix")
 
 
 def _draw(chart: Any, path: Path) -> None:

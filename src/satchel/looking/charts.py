@@ -11,6 +11,7 @@ from satchel.errors import SettingsError
 
 # A blue that is told apart from the others by people of any colour vision (Okabe and Ito).
 INK = "#0072B2"
+OTHER = "#D55E00"
 
 
 def cost_by_order(costs: Sequence[tuple[int, float]]) -> alt.TopLevelMixin:
@@ -41,6 +42,27 @@ def comparison(
     )
     points = base.mark_point(color=INK, filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", scale=scale))
     return alt.layer(intervals, points).properties(width=420, height=alt.Step(32))
+
+
+def training_curve(curve: Sequence[tuple[int, float]], baseline: float | None) -> alt.TopLevelMixin:
+    """Return bits per byte of held-out text against the step, and what counting reaches as a line across."""
+    rows = [{"step": step, "bits": bits} for step, bits in curve]
+    scale = alt.Scale(zero=False, padding=16)
+    layers: list[alt.Chart] = [
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(color=INK, point=alt.OverlayMarkDef(color=INK, size=40))
+        .encode(
+            x=alt.X("step:Q", title="step"),
+            y=alt.Y("bits:Q", title="bits per byte, held-out text", scale=scale),
+        )
+    ]
+    if baseline is not None:
+        line = alt.Chart(alt.InlineData(values=[{"bits": baseline, "label": "counting"}]))
+        layers.append(line.mark_rule(color=OTHER, strokeDash=[6, 4]).encode(y="bits:Q"))
+        layers.append(
+            line.mark_text(color=OTHER, align="left", dx=4, dy=-7).encode(y="bits:Q", x=alt.value(0), text="label:N")
+        )
+    return alt.layer(*layers).properties(width=420, height=260)
 
 
 def save(chart: alt.TopLevelMixin, path: Path) -> None:

@@ -14,7 +14,7 @@ from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
-from satchel.training.loop import Measured
+from satchel.training.loop import Loss, Measured
 from satchel.training.settings import TrainingSettings
 
 USUAL_LENGTH = 128
@@ -61,12 +61,12 @@ class LanguageJob:
             inputs_BT, targets_BT = self._documents.batch(self._batches.rows(step), self.boundary)
         return torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT)
 
-    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
-        """Return the summed loss of one part of a step's batch, and how many targets it has."""
+    def loss(self, step: int, part: int, parts: int) -> Loss:
+        """Return the loss of one part of a step's batch."""
         inputs_BT, targets_BT = (rows.tensor_split(parts)[part] for rows in self.batch(step))
         count = int((targets_BT != NO_TARGET).sum())
         inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
-        return self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._smoothing), count
+        return Loss(self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._smoothing), count, count)
 
     def validate(self) -> Measured | None:
         """Return the nats per token of the held-out text."""
@@ -101,15 +101,15 @@ class ClassificationJob:
         """How many steps it takes to see all of the texts."""
         return self._batches.steps_per_epoch
 
-    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
-        """Return the summed loss of one part of a step's batch, and how many texts it has."""
+    def loss(self, step: int, part: int, parts: int) -> Loss:
+        """Return the loss of one part of a step's batch."""
         rows = np.array_split(self._batches.rows(step), parts)[part]
         ids_BT, keep_BT = self._texts.batch(rows)
         ids, keep, classes = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, self._classes_R[rows])))
         loss = self.network.loss(
             ids, classes, _mask(keep_BT, keep), "sum", smoothing=self._smoothing, weights_C=self._weights_C
         )
-        return loss, len(rows)
+        return Loss(loss, len(rows), int(keep_BT.sum()))
 
     def validate(self) -> Measured | None:
         """Return how wrong and how often right it is about the held-out texts whose labels it knows."""
@@ -145,8 +145,8 @@ class TaggingJob:
         """How many steps it takes to see all of the texts."""
         return self._batches.steps_per_epoch
 
-    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
-        """Return the summed loss of one part of a step's batch, and how many tags it has."""
+    def loss(self, step: int, part: int, parts: int) -> Loss:
+        """Return the loss of one part of a step's batch."""
         rows = np.array_split(self._batches.rows(step), parts)[part]
         ids_BT, keep_BT = self._texts.batch(rows)
         starts_R, stops_R = self._texts.starts_R, self._texts.stops_R
@@ -155,7 +155,7 @@ class TaggingJob:
         loss = self.network.loss(
             ids, tags, _mask(keep_BT, keep), "sum", smoothing=self._smoothing, weights_C=self._weights_C
         )
-        return loss, int((tags_BT != NO_TARGET).sum())
+        return Loss(loss, int((tags_BT != NO_TARGET).sum()), int(keep_BT.sum()))
 
     def validate(self) -> Measured | None:
         """Return how wrong and how often right it is about the held-out tags that it knows."""

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -38,11 +38,19 @@ class Job(Protocol):
     def steps_per_epoch(self) -> int:
         """How many steps it takes to see all of the data."""
 
-    def loss(self, step: int, part: int, parts: int) -> tuple[Tensor, int]:
-        """Return the summed loss of one part of a step's batch, and how many targets it has."""
+    def loss(self, step: int, part: int, parts: int) -> "Loss":
+        """Return the loss of one part of a step's batch."""
 
     def validate(self) -> "Measured | None":
         """Return how it does on what is held out, if anything is."""
+
+
+class Loss(NamedTuple):
+    """The summed loss of some targets, how many they are, and how many tokens were read for them."""
+
+    total: Tensor
+    targets: int
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,7 @@ class Trainer:
     def _step(self) -> None:
         progress, settings = self.progress, self.settings
         self.optimizer.zero_grad()
-        total, targets = 0.0, 0
+        total, targets, tokens = 0.0, 0, 0
         device = self.optimizer.parameters[0].device.type
         half = torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16")
         own: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
@@ -150,10 +158,11 @@ class Trainer:
             (torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed)(seed)
             losses = []
             for part in range(settings.parts):
-                loss, count = self.job.loss(progress.step, part, settings.parts)
-                loss.backward()
-                losses.append(loss.detach())
-                targets += count
+                loss = self.job.loss(progress.step, part, settings.parts)
+                loss.total.backward()
+                losses.append(loss.total.detach())
+                targets += loss.targets
+                tokens += loss.tokens
             total = float(sum(losses))
         mean = total / max(1, targets)
         gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
@@ -174,7 +183,7 @@ class Trainer:
                 )
         self.optimizer.zero_grad()
         progress.step += 1
-        progress.tokens += targets
+        progress.tokens += tokens
 
     def _is_sound(self, loss: float, norm: float) -> bool:
         if not (math.isfinite(loss) and math.isfinite(norm)):

@@ -24,7 +24,7 @@ class TrainingSettings(SeedSettings):
     parts: int = Field(1, ge=1, description="an update is made of so many smaller batches")
     learning_rate: float = Field(2e-3, gt=0, le=10, description="its highest value")
     warmup: float = Field(0.05, ge=0, lt=1, description="the share of the training over which it rises")
-    decay: float = Field(0.95, gt=0, le=1, description="the share of the training, at its end, over which it falls")
+    decay: float = Field(0.7, gt=0, le=1, description="the share of the training, at its end, over which it falls")
     optimizer: Literal["adamw", "muon"] = Field("adamw", description="adamw; muon for matrices inside the network")
     weight_decay: float = Field(0.1, ge=0, le=10, description="of matrices")
     clip: float = Field(1.0, gt=0, description="the largest norm of a gradient")
