@@ -21,7 +21,7 @@ from satchel.training.settings import TrainingSettings
 
 Stopped = Literal["finished", "time", "patience", "interrupted"]
 
-# A loss this many times the recent ones is no loss to learn from; so many of those in a row end the training.
+# A loss this many times the recent ones, and a nat more, is none to learn from; so many in a row end the training.
 SPIKE = 3.0
 RECENT = 50
 MOST_SKIPPED = 20
@@ -190,7 +190,8 @@ class Trainer:
             return False
         # At the beginning losses fall too fast to say what is usual.
         settled = len(self.progress.recent) >= RECENT // 2
-        return not settled or loss <= SPIKE * self.progress.loss + 1e-6
+        # Where losses are small, a few times as much is no accident but what learning looks like.
+        return not settled or loss <= SPIKE * self.progress.loss + 1.0
 
     def _validate(self) -> bool:
         """Validate, and return whether it never went better."""
