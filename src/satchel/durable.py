@@ -88,6 +88,19 @@ def remove_folder(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def clear_left(folder: Path) -> None:
+    """Remove what killed processes left in a folder, unfinished or half gone. Only where no other process writes."""
+    for path in [*folder.glob(".*.partial"), *folder.glob(".*.gone")]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder in which no file can be made."""
+    probe = folder / ".writable"
+    write_file(probe, b"")
+    probe.unlink()
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Let no other process work in a folder while the block runs. A lock ends with the process that holds it."""

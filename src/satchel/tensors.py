@@ -95,6 +95,13 @@ def read_header(path: Path) -> dict[str, list[int]]:
     return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the metadata of a file."""
+    with durable.open_regular(path) as handle:
+        header, _ = _parse_header(handle.read(8 + LARGEST_HEADER), os.fstat(handle.fileno()).st_size, str(path))
+    return dict(header["__metadata__"])
+
+
 def _damaged(path: Path) -> RunError:
     return RunError(
         "is damaged: its numbers differ from those that were saved",

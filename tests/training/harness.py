@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from satchel import api, tensors
 from satchel.errors import RunError
@@ -111,6 +112,14 @@ def watched(board: Board, around: Around = undisturbed) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def other_numbers() -> Iterator[None]:
+    """Be where random numbers that nobody chose are others than anywhere else: no training may depend on them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.seed()
+        yield
+
+
+@contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Put something in the place of another for a while; a child process has no fixtures that would do it."""
     before = getattr(owner, name)
@@ -143,7 +152,7 @@ def write_text(folder: Path) -> Path:
 
 def go_on(run: Path, board: Board | None = None, around: Around = undisturbed, **options: Any) -> int:
     """Go on with a run; return FINISHED where there was nothing to do."""
-    with watched(board or Board(), around):
+    with watched(board or Board(), around), other_numbers():
         try:
             api.resume(run, **options)
         except RunError as error:
@@ -225,7 +234,7 @@ def strike(child: int, board: Board, chance: random.Random, number: int = signal
     if chance.random() < 0.6:
         saves = chance.choice([1, 2, 2, 3])
         found = wait_until(child, lambda: board.phase == SAVING and board.saves >= saves)
-        time.sleep(chance.uniform(0, 0.004))
+        time.sleep(chance.uniform(0, 0.003))
     else:
         steps = chance.randint(0, 2 * CHECKPOINT_EVERY)
         found = wait_until(child, lambda: board.phase == TRAINING and board.step >= board.began + steps)
@@ -251,13 +260,23 @@ def is_running(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
-def train_through(run: Path, chance: random.Random, strikes: list[Strike], most: int) -> None:
-    """Train a run to its end through up to `most` kills, each of which is added to `strikes`."""
+def enough(strikes: list[Strike], count: int) -> bool:
+    """Return whether there were so many strikes, a fifth of them at least within steps and a fifth within saves.
+
+    A loop whose strikes all land before the first step would show nothing.
+    """
+    assert len(strikes) < 5 * count, f"too few of {len(strikes)} land where they should: {strikes}"
+    where = [strike.phase for strike in strikes]
+    return len(strikes) >= count and min(where.count(TRAINING), where.count(SAVING)) >= count / 5
+
+
+def train_through(run: Path, chance: random.Random, strikes: list[Strike], count: int) -> None:
+    """Train a run to its end through kills, each of which is added to `strikes`, until there are enough."""
     reached = 0
     while True:
         board = Board()
         child = fork(functools.partial(go_on, run, board))
-        if len(strikes) < most:
+        if not enough(strikes, count):
             strike(child, board, chance)
         code = leave(child)
         assert board.phase == STARTING or board.began >= reached, "steps were lost that a save had kept"

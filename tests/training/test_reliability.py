@@ -54,9 +54,11 @@ from tests.training.harness import (
     checkpoints,
     copied,
     curve,
+    enough,
     go_on,
     is_running,
     leftovers,
+    other_numbers,
     outcome,
     patched,
     rewrite,
@@ -137,21 +139,17 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-@counts(8, 200)
+@counts(10, 200)
 def test_a_training_killed_again_and_again_ends_with_the_same_bits(
     kind: str, count: int, made: Runs, place: Path
 ) -> None:
     chance = random.Random(f"{kind} {count}")
     strikes: list[Strike] = []
-    while len(strikes) < count:
+    while not enough(strikes, count):
         run = made.fresh(kind, place / "run")
         train_through(run, chance, strikes, count)
         assert outcome(run) == made.outcome(kind)
-    where = [strike.phase for strike in strikes]
-    # A loop of kills that all land before the first step would show nothing.
-    assert where.count(TRAINING) >= count * 0.2, strikes
-    assert where.count(SAVING) >= count * 0.2, strikes
-    assert len({strike.step for strike in strikes}) >= min(4, STEPS), strikes
+    assert len({strike.step for strike in strikes}) >= 4, strikes
 
 
 def one_more(trainer: loop.Trainer) -> None:
@@ -678,7 +676,7 @@ def told(work: Callable[[], object], where: Path) -> tuple[int, str]:
 def by_command(run: Path, board: Board, around: Callable[[int], Any] = lambda number: contextlib.nullcontext()) -> int:
     """Go on with a run as the command line does, its signals and all; return its exit code."""
     arguments = ["satchel", "train", "--resume", str(run)]
-    with watched(board, around), patched(sys, "argv", arguments):
+    with watched(board, around), other_numbers(), patched(sys, "argv", arguments):
         try:
             command_line.main()
         except SystemExit as left:
@@ -696,7 +694,7 @@ def test_a_signal_at_any_moment_saves_every_step_and_ends_in_time(
     chance = random.Random(number + count)
     strikes: list[Strike] = []
     late = 0
-    while len(strikes) < count:
+    while not enough(strikes, count):
         run = made.fresh("transformer", place / "run")
         reached = 0
         while True:
@@ -720,9 +718,6 @@ def test_a_signal_at_any_moment_saves_every_step_and_ends_in_time(
             strikes.append(struck)
         assert outcome(run) == made.outcome("transformer")
     assert late
-    where = [strike.phase for strike in strikes]
-    assert where.count(TRAINING) >= count * 0.2, strikes
-    assert where.count(SAVING) >= count * 0.2, strikes
 
 
 @contextlib.contextmanager
@@ -783,6 +778,30 @@ def test_a_second_signal_ends_it_at_once_and_the_checkpoint_before_is_whole(
         assert outcome(run) == made.outcome("dan", **SHORT)
     assert reached == sorted(reached)
     assert set(reached) == {2, 4}
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
+def test_a_signal_in_the_very_first_step_is_no_exception(number: int, code: int, made: Runs, place: Path) -> None:
+    """A step may take long: the first one after a start is worth as much as any other."""
+    run = made.fresh("dan", place / "run", **SHORT)
+    real = loop.Trainer.run
+
+    def signalled_at_once(trainer: loop.Trainer) -> loop.Stopped:
+        usual = trainer.job.loss
+
+        def loss(step: int, part: int, parts: int) -> Any:
+            if step == 0:
+                os.kill(os.getpid(), number)
+            return usual(step, part, parts)
+
+        trainer.job.loss = loss  # type: ignore[method-assign]
+        return real(trainer)
+
+    with patched(loop.Trainer, "run", signalled_at_once):
+        assert leave(fork(partial(by_command, run, Board()))) == code
+    assert step_of(run) == 1
+    assert go_on(run) == 0
+    assert outcome(run) == made.outcome("dan", **SHORT)
 
 
 @counts(4, 40)
@@ -1119,7 +1138,8 @@ def test_a_training_can_be_stopped_after_every_step(name: str, place: Path) -> N
     for at in range(1, steps):
         run = place / str(at)
         first = rhythm(name, saved=test_resume.saving_to(run), stop=stopping_at(at), checkpoint_every=1000)
-        first.run()
+        with other_numbers():
+            first.run()
         second = rhythm(name)
         assert saving.restore(run, second) == ()
         assert second.progress.step == at
@@ -1129,7 +1149,8 @@ def test_a_training_can_be_stopped_after_every_step(name: str, place: Path) -> N
             control.progress.step += 1
             control.run()
             assert test_resume.bits(control) != test_resume.bits(whole)
-        second.run()
+        with other_numbers():
+            second.run()
         assert test_resume.bits(second) == test_resume.bits(whole), at
 
 
@@ -1223,8 +1244,8 @@ def test_nonsense_at_random_steps_is_skipped_and_never_reaches_the_weights(kind:
             assert test_resume.bits(made)[0] == weights[-1], "a step that is skipped changes nothing"
         weights.append(test_resume.bits(made)[0])
         assert all_finite(made)
-        value, targets = usual(step, part, parts)
-        return (value * bad if isinstance(bad, float) and step in steps else value), targets
+        found = usual(step, part, parts)
+        return found._replace(total=found.total * bad) if isinstance(bad, float) and step in steps else found
 
     made.job.loss = loss  # type: ignore[method-assign]
     with spoiled(made, steps, bad) if callable(bad) else contextlib.nullcontext():
@@ -1242,8 +1263,8 @@ def test_a_large_loss_at_the_very_beginning_leaves_the_weights_finite() -> None:
     usual = made.job.loss
 
     def loss(step: int, part: int, parts: int) -> Any:
-        value, targets = usual(step, part, parts)
-        return value * (1e30 if step % 3 == 0 else 1), targets
+        found = usual(step, part, parts)
+        return found._replace(total=found.total * (1e30 if step % 3 == 0 else 1))
 
     made.job.loss = loss  # type: ignore[method-assign]
     made.run()
@@ -1258,8 +1279,8 @@ def spoiling(steps: range) -> Callable[[], AbstractContextManager[None]]:
         usual = trainer.job.loss
 
         def loss(step: int, part: int, parts: int) -> Any:
-            value, targets = usual(step, part, parts)
-            return value * math.nan if step in steps else value, targets
+            found = usual(step, part, parts)
+            return found._replace(total=found.total * math.nan) if step in steps else found
 
         trainer.job.loss = loss  # type: ignore[method-assign]
         return real(trainer)
@@ -1303,6 +1324,15 @@ def test_measurements_are_json_even_where_there_is_no_loss_yet(made: Runs, place
         durable.from_json(line, "metrics.jsonl")
 
 
+def test_a_line_that_a_killed_process_did_not_finish_is_no_measurement(made: Runs, place: Path) -> None:
+    run = copied(made.made("dan")[1], place / "run")
+    whole = api.bits_by_step(satchel.load(run))
+    path = run / "metrics.jsonl"
+    first, *others = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([first, b'{"step": 3, "sec', *others]) + b'{"step": 9')
+    assert api.bits_by_step(satchel.load(run)) == whole
+
+
 # --- looked at while it trains, and without memory: T25, T27 ---------------------------------------------------
 
 
@@ -1327,8 +1357,6 @@ def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: 
             assert steps == list(range(1, len(steps) + 1))
             assert len(steps) >= longest
             longest = len(steps)
-            newest = checkpoint.read_newest(run)
-            assert newest.passed_over == () or all("No such file" in told for told in newest.passed_over)
     finally:
         os.kill(child, signal.SIGKILL)
         leave(child)

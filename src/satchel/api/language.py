@@ -1,6 +1,5 @@
 """Language models: what they answer, and how they are fitted."""
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -318,7 +317,10 @@ def bits_by_step(model: LanguageModel) -> list[tuple[int, float | None]]:
     lines = durable.read_file(model.folder / runs.METRICS, durable.LARGEST_JSON).split(b"\n")
     found: dict[int, float | None] = {}
     for line in filter(None, lines):
-        measured = json.loads(line)
+        try:
+            measured = durable.from_json(line, str(model.folder / runs.METRICS))
+        except RunError:  # a process was killed while it wrote this line
+            continue
         loss = measured.get("valid_loss")
         found[measured["step"]] = None if loss is None or per_byte is None else loss * per_byte
     return sorted(found.items())

@@ -52,6 +52,7 @@ class Watcher:
     progress: Progress
     note: Callable[[str], None]  # something worth a line of its own
     should_stop: Callable[[], bool]
+    begins: Callable[[], None] = lambda: None  # from here on steps are made that a stop has to save
 
 
 def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress) -> None:
@@ -140,6 +141,7 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
         settings = read_settings(described, run)
         assert isinstance(settings, NetworkSettings)
         _check_arithmetic(settings, described, run)
+        _check_files(run)
         tokenizer = runs.read_run_tokenizer(run, described)
         arrays, metadata = tensors.read(run / runs.MODEL)
         network = load_network(settings, tokenizer, len(described.labels), arrays, str(run / runs.MODEL), own)
@@ -151,8 +153,11 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
         job = _job(run, network, tokens, tokenizer, settings, described)
         events = _Events(run, watcher, tokenizer, tokens, network)
         trainer = loop.Trainer(job, settings.training, events.as_asked())
-        if (run / checkpoint.FOLDER).exists():
+        durable.check_writable(run)
+        checkpoint.clear(run)
+        if checkpoint.is_there(run):
             passed_over = saving.restore(run, trainer)
+            saving.keep_best(run, trainer, tokenizer.sha256)
             reasons = (*reasons, *(f"damaged, and passed over: {fault}" for fault in passed_over))
         elif metadata.get("step") != "0":
             raise RunError("has no checkpoint to go on from", "train it again", where=str(run))
@@ -162,6 +167,7 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
                 "a new run can begin with its weights: --from",
                 where=str(run),
             )
+        watcher.begins()
         stopped = _on_threads(described.facts["arithmetic"]["threads"], trainer)
     model: LanguageModel | Classifier | Tagger = load_model(run, own)
     state = trainer.progress
@@ -211,6 +217,13 @@ def _job(
         return TaggingJob(network, tokens.ids, gold, boundary, training, valid)
     assert isinstance(network, ClassificationNetwork)
     return ClassificationJob(network, tokens.ids, gold, boundary, training, valid)
+
+
+def _check_files(run: Path) -> None:
+    """Refuse token files that are not those the run was begun with."""
+    for name, entry in durable.read_manifest(run).items():
+        if name.startswith("tokens/") and durable.file_sha256(run / name) != entry.get("sha256"):
+            raise RunError("is not the file that the run was begun with", where=str(run / name))
 
 
 def _check_arithmetic(settings: NetworkSettings, described: runs.RunConfig, run: Path) -> None:

@@ -46,6 +46,7 @@ def carry_out(
     progress: Progress = silent,
     note: Callable[[str], None] = ignored,
     should_stop: Callable[[], bool] = lambda: False,
+    begins: Callable[[], None] = lambda: None,
 ) -> LanguageModel | Classifier | Tagger:
     """Train as planned. The run folder appears whole, or not at all; that of a network before it is trained."""
     settings = planned.settings
@@ -77,7 +78,7 @@ def carry_out(
 
         prepare(folder, corpus, planned, progress)
     trained: LanguageModel | Classifier | Tagger = train_run(
-        target, Watcher(progress, note, should_stop), planned.reasons, planned.own
+        target, Watcher(progress, note, should_stop, begins), planned.reasons, planned.own
     )
     return trained
 
@@ -89,6 +90,7 @@ def resume(
     progress: Progress = silent,
     note: Callable[[str], None] = ignored,
     should_stop: Callable[[], bool] = lambda: False,
+    begins: Callable[[], None] = lambda: None,
 ) -> Any:
     """Go on with the training of a network exactly where it stopped, and return it.
 
@@ -99,4 +101,4 @@ def resume(
         raise RunError("was counted, not trained in steps: there is nothing to go on with", where=str(run))
     from satchel.api.network_training import Watcher, train_run
 
-    return train_run(Path(run), Watcher(progress, note, should_stop), own=model)
+    return train_run(Path(run), Watcher(progress, note, should_stop, begins), own=model)

@@ -88,6 +88,10 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):
             return _usage(error)
+        if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):  # torch has no error of its own
+            return _tell(
+                error, "not enough memory\ntake a smaller model, or training.batch_tokens; checkpoints are whole"
+            )
         _show_traceback()
         return _tell(None, "this is a bug in satchel, not in your data: please report the lines above", 1)
     return code if isinstance(code, int) else 0

@@ -72,15 +72,26 @@ def train(
     if (data is None) == (resume is None):
         raise SettingsError("found no DATA, or both DATA and --resume", "name what to train on, or a run to go on with")
     if resume is not None:
+        others = {
+            "--task": task, "--model": model, "--size": size, "--recipe": recipe, "--tokenizer": tokenizer,
+            "--valid": valid, "--set": settings, "--minutes": minutes, "--steps": steps, "--epochs": epochs,
+            "--seed": seed, "--threads": threads, "--device": device, "--from": start, "--out": out,
+            "--force": force, "--dry-run": dry_run,
+        }  # fmt: skip
+        given = [name for name, value in others.items() if value not in (None, False)]
+        if given:
+            raise SettingsError(f"{given[0]}: a run goes on with the settings it has", "--from begins a new one")
         with Progress() as progress, Stopping() as stopping:
-            gone_on = api.resume(resume, progress=progress, note=progress.note, should_stop=stopping)
+            gone_on = api.resume(
+                resume, progress=progress, note=progress.note, should_stop=stopping, begins=stopping.arm
+            )
         for reason in gone_on.report.reasons if gone_on.report else ():
             say(reason)
         _finish(gone_on, stopping, as_json)
         return
     assert data is not None
     tree = config.parse_assignments(settings or [])
-    given = reading(
+    given_columns = reading(
         columns,
         delimiter,
         encoding=encoding,
@@ -89,7 +100,7 @@ def train(
         label_column=label_column,
         tags_column=tags_column,
     )
-    for key, value in given.items():
+    for key, value in given_columns.items():
         config.place(tree, f"data.{key}", value)
     planned = api.plan(
         data,
@@ -115,7 +126,13 @@ def train(
         say(reason)
     with Progress() as progress, Stopping() as stopping:
         trained = api.carry_out(
-            planned, out=out, force=force, progress=progress, note=progress.note, should_stop=stopping
+            planned,
+            out=out,
+            force=force,
+            progress=progress,
+            note=progress.note,
+            should_stop=stopping,
+            begins=stopping.arm,
         )
     _finish(trained, stopping, as_json)
 
@@ -128,9 +145,11 @@ class Stopping:
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
-        if not self._before:
-            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return bool(self.signal)
+
+    def arm(self) -> None:
+        """From here on a signal is a flag."""
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def _ask(self, number: int, frame: object) -> None:
         if self.signal:
@@ -152,12 +171,13 @@ def _finish(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping, 
     else:
         _show_report(trained)
     _leave_if_stopped(trained, stopping)
-    if trained.report is not None and trained.report.failed_save:
-        say(f"the last save failed: {trained.report.failed_save}")
-        raise typer.Exit(3)
 
 
 def _leave_if_stopped(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping) -> None:
+    """Leave with a code of its own where a training was stopped, or could not be saved."""
+    if trained.report is not None and trained.report.failed_save:
+        say(f"the last save failed: {trained.report.failed_save}")
+        raise typer.Exit(3)
     if trained.report is not None and trained.report.stopped == "interrupted":
         say(f"saved at step {trained.report.steps:,}; go on with: satchel train --resume {trained.report.run}")
         raise typer.Exit(128 + stopping.signal)
@@ -337,7 +357,13 @@ def demo(
     )
     with Progress() as progress, Stopping() as stopping:
         trained = api.carry_out(
-            planned, out=network, force=True, progress=progress, note=progress.note, should_stop=stopping
+            planned,
+            out=network,
+            force=True,
+            progress=progress,
+            note=progress.note,
+            should_stop=stopping,
+            begins=stopping.arm,
         )
     _show_report(trained)
     _leave_if_stopped(trained, stopping)

@@ -3,9 +3,11 @@
 Nothing points to the newest: it is found by looking. A checkpoint that is damaged is told and passed over.
 """
 
+import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,9 @@ def write_checkpoint(
 ) -> None:
     """Write the checkpoint of a step, unless it is there already."""
     target = run / FOLDER / name_of(step)
-    if target.exists() and not _fault(target):
+    if target.exists() and not _damage(target):
         return
-    with durable.new_folder(target, lambda folder: bool(_fault(folder))) as folder:
+    with durable.new_folder(target, lambda folder: bool(_damage(folder))) as folder:
         for name, arrays in ((MODEL, model), (OPTIMIZER, optimizer)):
             with folder.create(name) as handle:
                 tensors.write(handle, arrays, {"format": "satchel", "step": str(step)})
@@ -52,10 +54,22 @@ def write_checkpoint(
 
 def prune(run: Path, keep: int, best: int) -> None:
     """Remove all checkpoints but the last `keep` sound ones and that of the best step."""
-    sound = [path for path in _found(run) if not _fault(path)]
-    for path in sound[:-keep]:
-        if path.name != name_of(best):
+    sound = 0
+    for path in reversed(_found(run)):
+        if sound >= keep and path.name != name_of(best):
             durable.remove_folder(path)
+        elif not _damage(path):
+            sound += 1
+
+
+def clear(run: Path) -> None:
+    """Remove what a process that was killed left unfinished or half gone. Only for who has locked the run."""
+    durable.clear_left(run / FOLDER)
+
+
+def is_there(run: Path) -> bool:
+    """Return whether there is a checkpoint, sound or not."""
+    return bool(_found(run))
 
 
 def read_newest(run: Path) -> Checkpoint:
@@ -63,15 +77,26 @@ def read_newest(run: Path) -> Checkpoint:
     faults: list[str] = []
     for path in reversed(_found(run)):
         try:
-            progress = durable.from_json(durable.read_verified(path, PROGRESS, durable.LARGEST_JSON), str(path))
-            model, _ = _verified(path, MODEL)
-            optimizer, _ = _verified(path, OPTIMIZER)
+            found = _read(path)
         except (RunError, OSError) as error:
             faults.append(f"{path.name}: {error}".replace("\n", "; "))
             continue
-        return Checkpoint(int(path.name.split("-")[1]), model, optimizer, progress, tuple(faults))
+        return replace(found, passed_over=tuple(faults))
     what = f"none of its {len(faults)} checkpoints is sound" if faults else "it has no checkpoint"
     raise RunError("\n".join([f"cannot be gone on with: {what}", *faults]), where=str(run))
+
+
+def read_step(run: Path, step: int) -> Checkpoint | None:
+    """Return the checkpoint of a step, if it is there and sound."""
+    try:
+        return _read(run / FOLDER / name_of(step))
+    except (RunError, OSError):
+        return None
+
+
+def _read(path: Path) -> Checkpoint:
+    progress = durable.from_json(durable.read_verified(path, PROGRESS, durable.LARGEST_JSON), str(path))
+    return Checkpoint(int(path.name.split("-")[1]), _verified(path, MODEL), _verified(path, OPTIMIZER), progress)
 
 
 def _found(run: Path) -> list[Path]:
@@ -79,25 +104,36 @@ def _found(run: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if path.is_dir()) if folder.is_dir() else []
 
 
-def _verified(path: Path, name: str) -> tuple[dict[str, tensors.Array], dict[str, str]]:
-    if name not in durable.read_manifest(path):
+def _verified(path: Path, name: str) -> dict[str, tensors.Array]:
+    _check(path, name)
+    return tensors.read(path / name)[0]
+
+
+def _check(path: Path, name: str) -> None:
+    """Refuse a file that is not the one the manifest was made of: a header that changed has no sum of its own."""
+    entry = durable.read_manifest(path).get(name)
+    if not isinstance(entry, dict):
         raise RunError(f"{name} is not in the manifest", where=str(path))
-    return tensors.read(path / name)
+    digest = hashlib.sha256()
+    with durable.open_regular(path / name) as handle:
+        while part := handle.read(1 << 20):
+            digest.update(part)
+        size = handle.tell()
+    if size != entry.get("size") or digest.hexdigest() != entry.get("sha256"):
+        raise RunError("is damaged: its contents differ from the manifest's", where=str(path / name))
 
 
-def _fault(path: Path) -> str:
-    """Return what is wrong with a checkpoint's folder at first sight."""
+def _damage(path: Path) -> str:
+    """Return what is wrong with a checkpoint's folder."""
     try:
-        entries = durable.read_manifest(path)
+        for name in (MODEL, OPTIMIZER, PROGRESS):
+            _check(path, name)
     except (RunError, OSError) as error:
         return str(error)
-    for name in (MODEL, OPTIMIZER, PROGRESS):
-        file = path / name
-        if name not in entries or not file.is_file() or file.stat().st_size != entries[name].get("size"):
-            return f"{name} is not whole"
     return ""
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:
-    """Add a line of JSON to a file of them."""
-    durable.append_line(path, json.dumps(line, ensure_ascii=False).encode())
+    """Add a line of JSON to a file of them; what is not finite is null."""
+    nothing = {name: None for name, value in line.items() if isinstance(value, float) and not math.isfinite(value)}
+    durable.append_line(path, json.dumps({**line, **nothing}, ensure_ascii=False, allow_nan=False).encode())

@@ -45,11 +45,31 @@ def save(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
     own = weights(network)
     remembered = {name: _array(value) for name, value in trainer.optimizer.state().items()}
     checkpoint.write_checkpoint(run, progress.step, own, remembered, _as_json(progress))
-    if progress.best is None or progress.best_step == progress.step:
-        header = {"format": "satchel", "step": str(progress.step), "tokenizer": tokenizer_sha256}
-        with durable.new_file(run / runs.MODEL) as handle:
-            tensors.write(handle, own, header)
+    keep_best(run, trainer, tokenizer_sha256)
     checkpoint.prune(run, trainer.settings.keep, progress.best_step)
+
+
+def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
+    """Make the run's model the best weights so far, if it is not: a process may have died, or a disk been full."""
+    progress = trainer.progress
+    step = progress.best_step if progress.best is not None else progress.step
+    try:
+        if tensors.read_metadata(run / runs.MODEL).get("step") == str(step):
+            return
+    except RunError:  # not there, or not readable: it is written anew
+        pass
+    if step == progress.step:
+        own = weights(trainer.job.network)
+    else:
+        found = checkpoint.read_step(run, step)
+        if found is None:
+            if step < progress.step:  # it could not be saved, so it is not the best that there is
+                progress.best, progress.best_step, progress.validations_since_best = None, 0, 0
+            return
+        own = found.model
+    header = {"format": "satchel", "step": str(step), "tokenizer": tokenizer_sha256}
+    with durable.new_file(run / runs.MODEL) as handle:
+        tensors.write(handle, own, header)
 
 
 def restore(run: Path, trainer: Trainer) -> tuple[str, ...]:
