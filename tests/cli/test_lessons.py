@@ -88,7 +88,7 @@ def test_bad_input_is_told_in_a_line(
 def test_info_counts_a_network_before_it_is_made(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text(
         '[tokenizer]\nsize = 50263\n[model]\nkind = "transformer"\nwidth = 384\nlayers = 6\nheads = 6\ncontext = 512\n'
-        'positions = "learned"\nnorm_kind = "layer"\nbias = true\n'
+        'positions = "learned"\nnormalise = false\nnorm_kind = "layer"\nbias = true\n'
     )
     found = answer(cli, "info", tmp_path / "net.toml")
     assert found["parameters"] == 30_145_536

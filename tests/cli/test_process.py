@@ -192,7 +192,7 @@ def test_demo_makes_a_run_and_pictures(tmp_path: Path) -> None:
     for name in ("comparison", "training"):
         assert (tmp_path / f"out/pictures/{name}.svg").read_text().startswith("<svg")
     assert "95 % interval" in done.stdout
-    shown = dict(re.findall(r"^(ngram|transformer|mix) .* ([\d.]+)$", done.stdout, re.MULTILINE))
+    shown = dict(re.findall(r"^(ngram|transformer|mix) .* ([\d.,]+)$", done.stdout.replace(",", ""), re.MULTILINE))
     assert float(shown["mix"]) <= min(float(shown["ngram"]), float(shown["transformer"]))
     assert "bits/byte" in done.stdout
 

@@ -139,12 +139,27 @@ class LanguageModel(Model):
         chances = tuple(float(chance) for chance in np.exp(logprobs_BV[0, best]))
         return NextTokens(tuple(map(self.tokenizer.text_of, best)), tuple(best), chances)
 
-    def generate(self, prompt: str = "", *, progress: Progress = silent, **options: Any) -> Generation:
-        """Return continuations of a prompt. Options are those of Sampling: tokens, temperature, top_k, seed, ..."""
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        progress: Progress = silent,
+        written_so_far: Callable[[str], None] = lambda text: None,
+        **options: Any,
+    ) -> Generation:
+        """Return continuations of a prompt. Options are those of Sampling: tokens, temperature, top_k, seed, ...
+
+        `written_so_far` is given the first one as it grows.
+        """
         sampling = config.build(Sampling, options)
         began = time.perf_counter()
         samples = continue_text(
-            self.predictor, self.tokenizer, prompt, sampling, lambda done: progress("generating", done)
+            self.predictor,
+            self.tokenizer,
+            prompt,
+            sampling,
+            lambda done: progress("generating", done),
+            written_so_far,
         )
         written = sum(len(sample.ids) for sample in samples)
         return Generation(prompt, tuple(samples), written / max(time.perf_counter() - began, 1e-9))

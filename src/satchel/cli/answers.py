@@ -209,20 +209,23 @@ def generate(
     from satchel.text.display import safe
 
     prompt = text_argument(prompt, "PROMPT")
+    options: dict[str, Any] = {
+        "tokens": tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "stop": stop or [],
+        "samples": samples,
+        "seed": seed,
+        "greedy": greedy,
+    }
+    model = api.load_language_model(run)
+    if samples == 1 and not as_json:
+        _write_as_it_comes(model, prompt, options)
+        return
     with Progress() as progress:
-        result = api.load_language_model(run).generate(
-            prompt,
-            tokens=tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            stop=stop or [],
-            samples=samples,
-            seed=seed,
-            greedy=greedy,
-            progress=progress,
-        )
+        result = model.generate(prompt, progress=progress, **options)
     if as_json:
         listed = [
             {"text": sample.text, "tokens": len(sample.ids), "finish": sample.finish} for sample in result.samples
@@ -230,6 +233,22 @@ def generate(
         emit_json({"prompt": prompt, "samples": listed, "tokens_per_second": round(result.tokens_per_second, 1)})
         return
     for number, sample in enumerate(result.samples):
-        if len(result.samples) > 1:
-            say(f"--- sample {number + 1} ({sample.finish})")
+        say(f"--- sample {number + 1} ({sample.finish})")
         print(safe(prompt + sample.text))
+
+
+def _write_as_it_comes(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> None:
+    """Print a continuation while it is written."""
+    from satchel.text.display import safe
+
+    shown: str | None = None  # nothing: what is wrong with the options is told before the prompt is printed
+
+    def show(text: str) -> None:
+        nonlocal shown
+        new = prompt + text if shown is None else text[len(shown) :]
+        print(safe(new), end="", flush=True)
+        shown = text
+
+    result = model.generate(prompt, written_so_far=show, **options)
+    show(result.text)
+    print()

@@ -28,8 +28,12 @@ def continue_text(
     prompt: str,
     sampling: Sampling,
     progress: Callable[[float], None] = lambda done: None,
+    written_so_far: Callable[[str], None] = lambda text: None,
 ) -> list[Sample]:
-    """Return continuations of a prompt. Each depends on the seed and its own number, not on the others."""
+    """Return continuations of a prompt. Each depends on the seed and its own number, not on the others.
+
+    `written_so_far` is given the text of the first one as it grows: as much of it as is certain to stay.
+    """
     generators = [np.random.default_rng([sampling.seed, number]) for number in range(sampling.samples)]
     ids_T = np.concatenate([[tokenizer.boundary], tokenizer.encode(prompt).ids])
     ids_BT = np.repeat(ids_T[None], sampling.samples, axis=0)
@@ -50,6 +54,8 @@ def continue_text(
             written[row].append(token)
             if _stops(tokenizer, written[row], sampling.stop):
                 finishes[row] = "stop"
+        if finishes[0] is None:
+            written_so_far(_certain(tokenizer.decode(written[0]), sampling.stop))
         if all(finishes):
             break
         ids_BT = np.array(chosen)[:, None]
@@ -58,6 +64,13 @@ def continue_text(
         _sample(tokenizer, ids, finish or "length", sampling.stop)
         for ids, finish in zip(written, finishes, strict=True)
     ]
+
+
+def _certain(text: str, stops: tuple[str, ...]) -> str:
+    """Return the part of a text that stays: without a character that is not whole yet, or what may begin a stop."""
+    text = text.rstrip("\ufffd")
+    held = [size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
+    return text[: len(text) - max(held, default=0)]
 
 
 def _stops(tokenizer: Tokenizer, ids: list[int], stops: tuple[str, ...]) -> bool:
