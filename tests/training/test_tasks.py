@@ -368,3 +368,11 @@ def test_places_without_a_tag_are_not_learned_from(words: Path, tmp_path: Path) 
     assert len(tags) == len(ids)
     assert (tags[np.asarray(ids) == model.tokenizer.boundary] == NO_TARGET).all()
     assert 0 < (tags != NO_TARGET).sum() < len(ids) / 2
+
+
+def test_the_usual_settings_suit_the_built_in_data() -> None:
+    planned = api.plan("@recall", model="lstm", steps=1)
+    assert planned.settings.training.length == 256  # type: ignore[union-attr]
+    assert api.plan("@recall", model="transformer", steps=1).settings.model.context == 256  # type: ignore[union-attr]
+    assert api.plan("@ab", model="transformer", steps=1).settings.data.valid == 0.0
+    assert api.plan("@ab", model="transformer", steps=1, settings={"data.valid": 0.5}).settings.data.valid == 0.5

@@ -141,7 +141,7 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
     if start is not None:
         tree = _as_begun(tree, Path(start), reasons)
     tree = _usual_kind(tree, reasons)
-    tree = _network_defaults(tree, options.get("size"), reasons)
+    tree = _network_defaults(tree, str(data), options.get("size"), reasons)
     build_settings(tree, where)  # whatever is wrong with what was given is told before anything is chosen
     tree = _suited(tree, str(data), existing, reasons)
     settings = build_settings(tree, where)
@@ -216,7 +216,7 @@ def _name_of(model: Any) -> str:
     return f"{made.__module__}.{made.__qualname__}"
 
 
-def _network_defaults(tree: config.Tree, size: str | None, reasons: list[str]) -> config.Tree:
+def _network_defaults(tree: config.Tree, data: str, size: str | None, reasons: list[str]) -> config.Tree:
     """Return the tree with what a network needs and nobody set: a size, a budget, something held out."""
     model = tree.get("model", {})
     if not isinstance(model, dict) or model.get("kind") not in (*NETWORKS, "own"):
@@ -236,9 +236,15 @@ def _network_defaults(tree: config.Tree, size: str | None, reasons: list[str]) -
     if model.get("kind") == "transformer" and not _is_set(tree, "training.optimizer"):
         tree = config.merge(tree, _nested("training.optimizer", "muon"))
         reasons.append("training.optimizer=muon: transformers learn quicker with it")
-    if not _is_set(tree, "data.valid"):
-        tree = config.merge(tree, _nested("data.valid", 0.05))
-        reasons.append("data.valid=0.05: to see how it goes")
+    valid = BUILTINS[data].valid if data in BUILTINS else 0.05
+    if valid and not _is_set(tree, "data.valid"):
+        tree = config.merge(tree, _nested("data.valid", valid))
+        reasons.append(f"data.valid={valid}: to see how it goes")
+    length = BUILTINS[data].length if data in BUILTINS else None
+    key = "model.context" if model.get("kind") == "transformer" else "training.length"
+    if length and not _is_set(tree, key):
+        tree = config.merge(tree, _nested(key, length))
+        reasons.append(f"{key}={length}: as long as the documents of {data}")
     return tree
 
 

@@ -2,6 +2,7 @@
 
 from satchel.lessons.attention import attention
 from satchel.lessons.block import block
+from satchel.lessons.classifier import classifier
 from satchel.lessons.counting import counting
 from satchel.lessons.dan import dan
 from satchel.lessons.heads import heads
@@ -38,6 +39,7 @@ LESSONS = {
         Lesson(
             "training-pairs", "What goes in and what should come out", LANGUAGE, (81, 82, 83, 84, 85), training_pairs
         ),
+        Lesson("classifier", "A classifier: a block, the mean, a softmax", TRANSFORMERS, (91, 92, 93), classifier),
         Lesson("perplexity", "Perplexity, and why not accuracy", LANGUAGE, (87, 88, 89), perplexity),
         Lesson(
             "sense-selection",

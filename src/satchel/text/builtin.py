@@ -40,6 +40,8 @@ class Builtin:
     documents: DocumentRule
     tokenizer: str  # what suits it
     make: Callable[[DataSettings, int, Part], Iterator[tuple[str, str]]]  # names, labels or tags, and texts
+    valid: float = 0.05  # what is held out where nobody says
+    length: int | None = None  # of its longest document, in tokens, where it matters that it is seen whole
 
 
 def read_builtin(
@@ -281,6 +283,7 @@ BUILTINS = {
             "line",
             "char",
             _ab,
+            valid=0.0,  # there are sixteen strings, and none of them can be told from the others
         ),
         Builtin(
             "@counting",
@@ -305,6 +308,7 @@ BUILTINS = {
             "line",
             "word",
             _recall,
+            length=256,
         ),
     )
 }
