@@ -371,8 +371,10 @@ def test_places_without_a_tag_are_not_learned_from(words: Path, tmp_path: Path) 
 
 
 def test_the_usual_settings_suit_the_built_in_data() -> None:
-    planned = api.plan("@recall", model="lstm", steps=1)
-    assert planned.settings.training.length == 256  # type: ignore[union-attr]
-    assert api.plan("@recall", model="transformer", steps=1).settings.model.context == 256  # type: ignore[union-attr]
-    assert api.plan("@ab", model="transformer", steps=1).settings.data.valid == 0.0
-    assert api.plan("@ab", model="transformer", steps=1, settings={"data.valid": 0.5}).settings.data.valid == 0.5
+    def chosen(data: str, model: str, **settings: Any) -> dict[str, Any]:
+        return api.plan(data, model=model, steps=1, settings=settings).settings.model_dump()
+
+    assert chosen("@recall", "lstm")["training"]["length"] == 256
+    assert chosen("@recall", "transformer")["model"]["context"] == 256
+    assert chosen("@ab", "transformer")["data"]["valid"] == 0.0
+    assert chosen("@ab", "transformer", **{"data.valid": 0.5})["data"]["valid"] == 0.5
