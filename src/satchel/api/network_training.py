@@ -29,13 +29,12 @@ from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
-from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.tagging import TaggingNetwork
 from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
-from satchel.training.jobs import ClassificationJob, LanguageJob, TaggingJob
+from satchel.training.jobs import LabelJob, LanguageJob
 from satchel.training.settings import TrainingSettings
 
 # A step of less work than this is quicker on one thread.
@@ -213,10 +212,7 @@ def _job(
 
     gold = classes(runs.TRAIN_CLASSES, tokens)
     valid = (held.ids, classes(runs.VALID_CLASSES, held)) if held else None
-    if isinstance(network, TaggingNetwork):
-        return TaggingJob(network, tokens.ids, gold, boundary, training, valid)
-    assert isinstance(network, ClassificationNetwork)
-    return ClassificationJob(network, tokens.ids, gold, boundary, training, valid)
+    return LabelJob(network, tokens.ids, gold, boundary, training, valid)
 
 
 def _check_files(run: Path) -> None:

@@ -75,14 +75,17 @@ class LanguageJob:
         return Measured(-float(np.mean(NetworkPredictor(self.network, self.boundary).score(self.valid).logprobs)))
 
 
-class ClassificationJob:
-    """A classifier: a label for each text. `classes` has the label of each text, by number."""
+class LabelJob:
+    """A classifier or a tagger: a label for each text, or for places in it.
+
+    `gold` has the number of each text's label; for a tagger that of each id's tag, and NO_TARGET where there is none.
+    """
 
     def __init__(
         self,
-        network: ClassificationNetwork,
+        network: ClassificationNetwork | TaggingNetwork,
         ids: Ids,
-        classes: Ints,
+        gold: Ints,
         boundary: int,
         settings: TrainingSettings,
         valid: tuple[Ids, Ints] | None = None,
@@ -90,11 +93,11 @@ class ClassificationJob:
         self.network = network
         self.boundary = boundary
         self.valid = valid
-        self._classes_R = classes
+        self._gold = gold
         self._texts = find_texts(ids, boundary)
         self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
         self._smoothing = settings.label_smoothing
-        self._weights_C = _class_weights(settings, classes, network.head.out_features)
+        self._weights_C = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -104,76 +107,43 @@ class ClassificationJob:
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
         rows = np.array_split(self._batches.rows(step), parts)[part]
+        if not len(rows):  # a batch of few rows, in many parts
+            return Loss(self.network.head.weight.sum() * 0, 0, 0)
         ids_BT, keep_BT = self._texts.batch(rows)
-        ids, keep, classes = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, self._classes_R[rows])))
-        loss = self.network.loss(
-            ids, classes, _mask(keep_BT, keep), "sum", smoothing=self._smoothing, weights_C=self._weights_C
+        gold = self._gold_of(rows)
+        ids, keep, wanted = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, gold)))
+        total = self.network.loss(
+            ids,
+            wanted,
+            None if keep_BT.all() else keep,  # without a mask it is quicker
+            "sum",
+            smoothing=self._smoothing,
+            weights_C=self._weights_C,
         )
-        return Loss(loss, len(rows), int(keep_BT.sum()))
+        return Loss(total, int((gold != NO_TARGET).sum()), int(keep_BT.sum()))
+
+    def _gold_of(self, rows: Ints) -> Ints:
+        """Return the labels of some texts (B,), or the tags of their places (B, T)."""
+        if isinstance(self.network, ClassificationNetwork):
+            return self._gold[rows]
+        texts = self._texts
+        return padded([self._gold[texts.starts_R[row] : texts.stops_R[row]] for row in rows], NO_TARGET)[0]
 
     def validate(self) -> Measured | None:
-        """Return how wrong and how often right it is about the held-out texts whose labels it knows."""
+        """Return how wrong and how often right it is about what was held out, where it knows the label."""
         if self.valid is None:
             return None
-        ids, gold_E = self.valid
-        return _measured(NetworkLabeller(self.network, self.boundary).label(ids), gold_E)
-
-
-class TaggingJob:
-    """A tagger: a tag for the places of a text that have one. `tags` has those of each id; NO_TARGET where none is."""
-
-    def __init__(
-        self,
-        network: TaggingNetwork,
-        ids: Ids,
-        tags: Ints,
-        boundary: int,
-        settings: TrainingSettings,
-        valid: tuple[Ids, Ints] | None = None,
-    ) -> None:
-        self.network = network
-        self.boundary = boundary
-        self.valid = valid
-        self._tags = tags
-        self._texts = find_texts(ids, boundary)
-        self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
-        self._smoothing = settings.label_smoothing
-        self._weights_C = _class_weights(settings, tags[tags != NO_TARGET], network.head.out_features)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """How many steps it takes to see all of the texts."""
-        return self._batches.steps_per_epoch
-
-    def loss(self, step: int, part: int, parts: int) -> Loss:
-        """Return the loss of one part of a step's batch."""
-        rows = np.array_split(self._batches.rows(step), parts)[part]
-        ids_BT, keep_BT = self._texts.batch(rows)
-        starts_R, stops_R = self._texts.starts_R, self._texts.stops_R
-        tags_BT, _ = padded([self._tags[starts_R[row] : stops_R[row]] for row in rows], NO_TARGET)
-        ids, keep, tags = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, tags_BT)))
-        loss = self.network.loss(
-            ids, tags, _mask(keep_BT, keep), "sum", smoothing=self._smoothing, weights_C=self._weights_C
-        )
-        return Loss(loss, int((tags_BT != NO_TARGET).sum()), int(keep_BT.sum()))
-
-    def validate(self) -> Measured | None:
-        """Return how wrong and how often right it is about the held-out tags that it knows."""
-        if self.valid is None:
-            return None
-        ids, gold_N = self.valid
-        return _measured(NetworkTagger(self.network, self.boundary).label(ids), gold_N)
+        ids, gold = self.valid
+        network, boundary = self.network, self.boundary
+        if isinstance(network, TaggingNetwork):
+            return _measured(NetworkTagger(network, boundary).label(ids), gold)
+        return _measured(NetworkLabeller(network, boundary).label(ids), gold)
 
 
 def _moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Return tensors where the network is."""
     device = next(network.parameters()).device
     return tensors if device.type == "cpu" else tuple(tensor.to(device) for tensor in tensors)
-
-
-def _mask(keep_BT: npt.NDArray[np.bool_], keep: Tensor) -> Tensor | None:
-    """Return the mask, or none where nothing is padding: that is quicker."""
-    return None if keep_BT.all() else keep
 
 
 def _class_weights(settings: TrainingSettings, classes: Ints, count: int) -> Tensor | None:
