@@ -12,7 +12,7 @@ from tests.cli.conftest import Cli, answer
 
 NAMES = [
     "counting", "dan", "rnn", "api", "attention", "self-attention", "scaling", "heads", "block", "positions", "masking",
-    "training-pairs", "perplexity", "sense-selection",
+    "training-pairs", "classifier", "perplexity", "sense-selection",
 ]  # fmt: skip
 
 
