@@ -16,6 +16,7 @@ from satchel.errors import DataError, RunError, SettingsError
 from satchel.models.contract import CausalEncoder, Encoder, State
 from satchel.text.builtin import counted_before, counted_elsewhere
 from satchel.text.corpora import open_corpus
+from satchel.text.display import visible
 from satchel.text.reading import DataSettings
 from satchel.text.tables import Tagged, read_tagged
 from satchel.text.tokenizer import TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
@@ -292,7 +293,7 @@ def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: 
     (line,) = (tmp_path / "run" / "samples.jsonl").read_text().strip().split("\n")
     sample = json.loads(line)
     assert sample["step"] == 5
-    assert json.dumps(sample["text"]) in notes[1]
+    assert visible(sample["text"]) in notes[1]
     assert notes[0].startswith("step 5: held-out loss ")
     assert any(stage.startswith("step 7, loss") and "bits/byte" in stage and "left" in stage for stage in stages)
     assert model.report is not None

@@ -1,6 +1,5 @@
 """Training networks: a run folder that can be gone on with at any moment."""
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -31,6 +30,7 @@ from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.tagging import TaggingNetwork
+from satchel.text.display import visible
 from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
@@ -122,15 +122,12 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _check_device(device: str) -> None:
+def check_machine(settings: NetworkSettings) -> None:
+    """Refuse what this machine cannot do, before anything is written."""
+    device = settings.training.device
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(device, True):
         raise MachineError(f"training.device={device}: this machine has none", "take --device auto")
-
-
-def check_machine(settings: NetworkSettings) -> None:
-    """Refuse what this machine cannot do, before anything is written."""
-    _check_device(settings.training.device)
 
 
 def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: Any = None) -> Any:
@@ -286,7 +283,7 @@ class _Events:
         predictor = NetworkPredictor(self.network, self.tokenizer.boundary)
         sampling = Sampling(tokens=SAMPLE_TOKENS, temperature=0.8, seed=step)
         (sample,) = continue_text(predictor, self.tokenizer, "", sampling, lambda done: None)
-        self.watcher.note(f"  {json.dumps(sample.text, ensure_ascii=False)}")
+        self.watcher.note(f"  {visible(sample.text)}")
         self._kept(lambda: checkpoint.append_line(self.run / runs.SAMPLES, {"step": step, "text": sample.text}))
 
     def save(self, trainer: loop.Trainer) -> None:

@@ -91,7 +91,7 @@ def train(
         return
     assert data is not None
     tree = config.parse_assignments(settings or [])
-    given_columns = reading(
+    data_settings = reading(
         columns,
         delimiter,
         encoding=encoding,
@@ -100,7 +100,7 @@ def train(
         label_column=label_column,
         tags_column=tags_column,
     )
-    for key, value in given_columns.items():
+    for key, value in data_settings.items():
         config.place(tree, f"data.{key}", value)
     planned = api.plan(
         data,
@@ -124,6 +124,16 @@ def train(
         return
     for reason in planned.reasons:
         say(reason)
+    trained, stopping = _carry_out(planned, out, force)
+    _finish(trained, stopping, as_json)
+
+
+def _carry_out(
+    planned: "Plan", out: Path | None, force: bool
+) -> tuple["LanguageModel | Classifier | Tagger", "Stopping"]:
+    """Train as planned, with a line that says how far it is, and signals that save."""
+    from satchel import api
+
     with Progress() as progress, Stopping() as stopping:
         trained = api.carry_out(
             planned,
@@ -134,7 +144,7 @@ def train(
             should_stop=stopping,
             begins=stopping.arm,
         )
-    _finish(trained, stopping, as_json)
+    return trained, stopping
 
 
 class Stopping:
@@ -351,20 +361,11 @@ def demo(
         charts.cost_by_order([(n, cost.bits_per_byte or 0.0) for n, cost in zip(orders, costs, strict=True)]),
         out / "pictures" / "bits-per-byte-by-order",
     )
-    say(f"\n$ satchel train @python-docs --tokenizer {run} --valid 0.1 --minutes {minutes:g} -o {network}")
-    planned = api.plan(
-        "@python-docs", tokenizer=run, valid=0.1, minutes=minutes, settings={"training.evaluate_every": 100}
-    )
-    with Progress() as progress, Stopping() as stopping:
-        trained = api.carry_out(
-            planned,
-            out=network,
-            force=True,
-            progress=progress,
-            note=progress.note,
-            should_stop=stopping,
-            begins=stopping.arm,
-        )
+    often = "training.evaluate_every"
+    options = f"--valid 0.1 --minutes {minutes:g} --set {often}=100"
+    say(f"\n$ satchel train @python-docs --tokenizer {run} {options} -o {network}")
+    planned = api.plan("@python-docs", tokenizer=run, valid=0.1, minutes=minutes, settings={often: 100})
+    trained, stopping = _carry_out(planned, network, force=True)
     _show_report(trained)
     _leave_if_stopped(trained, stopping)
     say(f"\n$ satchel generate {network} 'Return the' --tokens 60 --temperature 0.7 --seed 1")

@@ -62,5 +62,5 @@ class NetworkLabeller:
         examples = int((np.asarray(ids_T) == self.boundary).sum()) - 1
         logprobs_EC = np.empty((examples, self.network.head.out_features))
         for rows, ids_BT, keep_BT in in_batches(self.network, ids_T, self.boundary):
-            logprobs_EC[rows] = self.network(ids_BT, keep_BT).double().log_softmax(dim=-1).cpu().numpy()
+            logprobs_EC[rows] = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
         return logprobs_EC

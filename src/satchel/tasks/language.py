@@ -118,6 +118,10 @@ class NetworkPredictor:
         return len(self.network.head.weight)
 
     @property
+    def _device(self) -> torch.device:
+        return self.network.head.weight.device
+
+    @property
     def context(self) -> str:
         if self.window is None:
             return "all tokens before each, within its document"
@@ -125,7 +129,7 @@ class NetworkPredictor:
 
     def score(self, ids_T: Ids) -> Scores:
         """Return the log-probability of each token after the first."""
-        ids = torch.as_tensor(np.asarray(ids_T, np.int64))
+        ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=self._device)
         logprobs = np.empty(max(len(ids) - 1, 0))
         was_training = self.network.training
         self.network.eval()
@@ -156,7 +160,7 @@ class NetworkPredictor:
         if longest > LONGEST_STRETCH and self.window is None:
             yield from (self._carried(ids_T, stretch) for stretch in stretches)
             return
-        inputs_BT = torch.full((len(stretches), longest), self.boundary)
+        inputs_BT = torch.full((len(stretches), longest), self.boundary, device=self._device)
         for row, stretch in enumerate(stretches):
             inputs_BT[row, : stretch.stop - stretch.start] = ids_T[stretch.start : stretch.stop]
         # Padding comes last, and nothing before it can see it.
@@ -181,7 +185,7 @@ class NetworkPredictor:
             -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
         ]
-        return torch.cat(found).double().numpy() if found else np.empty(0)
+        return torch.cat(found).cpu().double().numpy() if found else np.empty(0)
 
     def start(self, batch: int) -> NetworkState:
         """Return the state before anything was read."""
@@ -203,8 +207,8 @@ class NetworkPredictor:
         was_training = self.network.training
         self.network.eval()
         with torch.inference_mode():
-            encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT), encoder)
-            logprobs_BV = self.network.head(encoded_BTD[:, -1]).double().log_softmax(dim=-1)
+            encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)
+            logprobs_BV = self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1)
         self.network.train(was_training)
         return logprobs_BV.numpy(), NetworkState(encoder, recent_BT)
 

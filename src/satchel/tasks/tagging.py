@@ -62,7 +62,7 @@ class NetworkTagger:
         logprobs_NC = np.zeros((len(ids_T), self.network.head.out_features))
         texts = find_texts(ids_T, self.boundary)
         for rows, ids_BT, keep_BT in in_batches(self.network, ids_T, self.boundary):
-            found_BTC = self.network(ids_BT, keep_BT).double().log_softmax(dim=-1).cpu().numpy()
+            found_BTC = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
             for row, found_TC in zip(rows, found_BTC, strict=True):
                 start, stop = texts.starts_R[row], texts.stops_R[row]
                 logprobs_NC[start:stop] = found_TC[: stop - start]

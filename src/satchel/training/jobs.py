@@ -97,7 +97,7 @@ class LabelJob:
         self._texts = find_texts(ids, boundary)
         self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
         self._smoothing = settings.label_smoothing
-        self._weights_C = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
+        self._weights = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -111,14 +111,16 @@ class LabelJob:
             return Loss(self.network.head.weight.sum() * 0, 0, 0)
         ids_BT, keep_BT = self._texts.batch(rows)
         gold = self._gold_of(rows)
-        ids, keep, wanted = _moved(self.network, *map(torch.from_numpy, (ids_BT, keep_BT, gold)))
+        ids, keep, wanted, *weights = _moved(
+            self.network, *map(torch.from_numpy, (ids_BT, keep_BT, gold)), *self._weights
+        )
         total = self.network.loss(
             ids,
             wanted,
             None if keep_BT.all() else keep,  # without a mask it is quicker
             "sum",
             smoothing=self._smoothing,
-            weights_C=self._weights_C,
+            weights_C=weights[0] if weights else None,
         )
         return Loss(total, int((gold != NO_TARGET).sum()), int(keep_BT.sum()))
 
@@ -146,13 +148,13 @@ def _moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:
     return tensors if device.type == "cpu" else tuple(tensor.to(device) for tensor in tensors)
 
 
-def _class_weights(settings: TrainingSettings, classes: Ints, count: int) -> Tensor | None:
-    """Return weights under which every label counts as much as another, and the mean example for one."""
+def _class_weights(settings: TrainingSettings, classes: Ints, count: int) -> list[Tensor]:
+    """Return weights under which every label counts as much as another, and the mean example for one; if asked."""
     if settings.class_weights == "none":
-        return None
+        return []
     counts_C = np.bincount(classes, minlength=count)
     present = max(1, int((counts_C > 0).sum()))
-    return torch.from_numpy(len(classes) / (present * np.maximum(counts_C, 1))).float()
+    return [torch.from_numpy(len(classes) / (present * np.maximum(counts_C, 1))).float()]
 
 
 def _measured(logprobs_EC: npt.NDArray[np.float64], gold_E: Ints) -> Measured | None:
