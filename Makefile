@@ -28,10 +28,10 @@ lint: setup
 	$(BIN)/lint-imports --no-logo
 
 test: lint
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 test-all: lint
-	$(BIN)/pytest -m '' --hypothesis-profile=explore $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal -m '' --hypothesis-profile=explore $(ARGS)
 
 bench: setup
 	for file in $(filter-out bench/measuring.py,$(wildcard bench/*.py)); do $(BIN)/python $$file $(ARGS) || exit 1; done

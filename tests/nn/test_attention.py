@@ -235,7 +235,7 @@ LAYERS: dict[str, dict[str, Any]] = {
     "wide": {"kind": "wide"},
     "own widths": {"key_width": 3, "value_width": 7},
     "no bias": {"bias": False},
-    "norms": {"normalise": True},
+    "norms": {"normalise": "rms"},
     "base 3": {"base": 3.0},
     "by width": {"scale": "width"},
     "rotary": {"positions": Rotary(4)},

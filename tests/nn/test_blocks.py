@@ -9,6 +9,7 @@ from torch import nn
 
 from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import Block, FeedForward
+from satchel.nn.dropout import Dropout
 from satchel.nn.sites import recording
 
 
@@ -97,3 +98,20 @@ def test_the_norm_stands_where_it_is_said_to(norm: Any) -> None:
         assert output_scale.min() > 10
     assert (found["attention.queries"][0].abs().max() < 20) == (norm == "pre")
     assert ("norm" in str(list(made.state_dict()))) == (norm != "none")
+
+
+def test_dropout_leaves_out_its_share_and_keeps_the_mean_and_the_way_back_is_the_same_mask() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(400, 333).requires_grad_()  # no multiple of eight
+    left_out = Dropout(0.3)
+    found = left_out(x)
+    stays = found != 0
+    assert abs(stays.double().mean() - (1 - 77 / 256)) < 0.005
+    torch.testing.assert_close(found[stays], (x / (1 - 77 / 256))[stays])
+    # Which numbers stay has nothing to do with where they stand.
+    assert abs(stays[:, ::8].double().mean() - stays[:, 7::8].double().mean()) < 0.02
+    (gradient,) = torch.autograd.grad(found.sum(), x)
+    assert torch.equal(gradient, stays / (1 - 77 / 256))
+    assert not torch.equal(left_out(x), found)
+    assert left_out.eval()(x) is x
+    assert Dropout(0.0)(x) is x

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State, places_before
+from satchel.nn.dropout import Dropout
 
 # What stands before the first word.
 NOTHING = -1
@@ -55,7 +56,7 @@ class Dan(CausalEncoder):
         if self.pairs is not None:
             nn.init.zeros_(self.pairs.weight)
         self.layers = nn.ModuleList(nn.Linear(settings.width, settings.width) for _ in range(settings.layers))
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.word_dropout = settings.word_dropout
         self.power = 1.0 if settings.average == "mean" else 0.5
 

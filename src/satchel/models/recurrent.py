@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State
+from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer
 
 
@@ -47,7 +48,7 @@ class Recurrent(CausalEncoder):
             )
             for _ in range(settings.layers)
         )
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the states of the last layer over time."""

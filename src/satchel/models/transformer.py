@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State
 from satchel.nn.attention import Heads, KeyValues, MultiHead, Scale
-from satchel.nn.blocks import Activation, Block, FeedForward, Norm, NormKind, make_norm
+from satchel.nn.blocks import Activation, Block, FeedForward, Norm
+from satchel.nn.dropout import Dropout
+from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Learned, Positions, Rotary, Sinusoidal
 
 
@@ -28,12 +30,13 @@ class TransformerSettings(Settings):
     value_width: int | None = Field(None, ge=1, description="of a head's values (d_v)")
     normalise: bool = Field(True, description="norm queries and keys")
     norm: Norm = Field("pre", description="before each part, after the sum, or none")
-    norm_kind: NormKind = Field("rms", description="layer or rms")
+    norm_kind: NormKind = Field("layer", description="layer or rms")
     residual: bool = Field(True, description="add what comes into a part to what comes out of it")
     feedforward: Activation = Field("squared-relu", description="relu, gelu, gelu-tanh, squared-relu or swiglu")
     hidden: int | None = Field(None, ge=1, description="of the feed-forward nets; 4 times the width")
     bias: bool = Field(False, description="linear maps and norms have a bias")
     dropout: float = Field(0.0, ge=0, lt=1, description="the share of numbers that are left out in training")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="the share of attention left out in training; slow")
 
     @model_validator(mode="after")
     def _heads_fit(self) -> "TransformerSettings":
@@ -60,7 +63,7 @@ class TransformerSettings(Settings):
 
 def gpt2(**options: Any) -> TransformerSettings:
     """Return settings as GPT-2 and its kin have them; the usual ones learn quicker."""
-    own = {"positions": "learned", "normalise": False, "norm_kind": "layer", "feedforward": "gelu", "bias": True}
+    own = {"positions": "learned", "normalise": False, "feedforward": "gelu", "bias": True}
     return TransformerSettings.model_validate({**own, **options})
 
 
@@ -84,7 +87,7 @@ class Transformer(CausalEncoder):
         self.settings = settings
         self.context = settings.context
         self.positions = _positions(settings)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.blocks = nn.ModuleList(_block(settings) for _ in range(settings.layers))
         final = settings.norm == "pre" and settings.layers > 0
         self.norm = make_norm(settings.norm_kind, settings.width, settings.bias) if final else nn.Identity()
@@ -153,8 +156,8 @@ def _block(settings: TransformerSettings) -> Block:
         value_width=settings.value_width,
         scale=settings.scale,
         bias=settings.bias,
-        normalise=settings.normalise,
-        dropout=settings.dropout,
+        normalise=settings.norm_kind if settings.normalise else None,
+        dropout=settings.attention_dropout,
         positions=compared,
     )
     feedforward = FeedForward(

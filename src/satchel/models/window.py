@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State
+from satchel.nn.dropout import Dropout
 
 
 class WindowSettings(Settings):
@@ -44,7 +45,7 @@ class Window(CausalEncoder):
         seen = (self.before + 1 + self.after) * settings.width
         widths = [seen, *[settings.width] * settings.layers]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return what the net makes of each window."""

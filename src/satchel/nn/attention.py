@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Rotary
 from satchel.nn.sites import Site
 
@@ -126,7 +127,7 @@ class MultiHead(nn.Module):
         scale: Scale = "head",
         base: float = math.e,
         bias: bool = True,
-        normalise: bool = False,
+        normalise: NormKind | None = None,
         dropout: float = 0.0,
         positions: Rotary | Alibi | None = None,
     ) -> None:
@@ -144,8 +145,8 @@ class MultiHead(nn.Module):
         # Rows: the queries of all heads, then their keys, then their values. Narrow heads see just their part.
         self.project = nn.Linear(width // heads if kind == "narrow" else width, sum(self.sizes), bias=bias)
         self.out = nn.Linear(heads * self.value_width, width, bias=bias)
-        self.query_norm = nn.RMSNorm(self.key_width, eps=1e-6) if normalise else None
-        self.key_norm = nn.RMSNorm(self.key_width, eps=1e-6) if normalise else None
+        self.query_norm = make_norm(normalise, self.key_width, bias=False) if normalise else None
+        self.key_norm = make_norm(normalise, self.key_width, bias=False) if normalise else None
         self.queries, self.keys, self.values = Site(), Site(), Site()
         self.scores, self.weights, self.outputs = Site(), Site(), Site()
 
@@ -165,8 +166,6 @@ class MultiHead(nn.Module):
         """
         queries, keys, values = self._projected(x_BTD, memory_BSD)
         start = 0 if past is None else past.length
-        if self.query_norm is not None and self.key_norm is not None:
-            queries, keys = self.query_norm(queries), self.key_norm(keys)
         if isinstance(self.positions, Rotary):
             queries, keys = self.positions(queries, start), self.positions(keys, start)
         if past is not None:
@@ -189,18 +188,23 @@ class MultiHead(nn.Module):
             # Only the rows that are used: the queries' of one input, the others' of the other.
             queries = self._linear(x_BTD, slice(0, self.sizes[0]))
             keys, values = self._linear(memory_BSD, slice(self.sizes[0], None)).split(self.sizes[1:], dim=-1)
-        return self._by_head(queries), self._by_head(keys), self._by_head(values)
+        return self._by_head(queries, self.query_norm), self._by_head(keys, self.key_norm), self._by_head(values)
 
-    def _linear(self, x: Tensor, rows: slice = slice(None)) -> Tensor:
-        bias = self.project.bias
+    def _linear(self, x: Tensor, rows: slice | None = None) -> Tensor:
+        weight: Tensor = self.project.weight
+        bias: Tensor | None = self.project.bias
+        if rows is not None:
+            weight, bias = weight[rows], None if bias is None else bias[rows]
         if self.kind != "narrow":
-            return F.linear(x, self.project.weight[rows], None if bias is None else bias[rows])
-        weights = self.project.weight[rows].unflatten(0, (-1, self.heads, self.key_width))
+            return F.linear(x, weight, bias)
+        weights = weight.unflatten(0, (-1, self.heads, self.key_width))
         parts = torch.einsum("bthd,rhkd->btrhk", x.unflatten(-1, (self.heads, -1)), weights).flatten(2)
-        return parts if bias is None else parts + bias[rows]
+        return parts if bias is None else parts + bias
 
-    def _by_head(self, x: Tensor) -> Tensor:
+    def _by_head(self, x: Tensor, norm: nn.Module | None = None) -> Tensor:
         parts: Tensor = x.unflatten(-1, (self.heads, -1))
+        if norm is not None:
+            parts = norm(parts)
         return parts.transpose(1, 2)
 
     def _fused(

@@ -10,16 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.nn.attention import KeyValues, MultiHead
+from satchel.nn.dropout import Dropout
+from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.sites import Site
 
 Norm = Literal["pre", "post", "none"]
-NormKind = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "squared-relu", "swiglu"]
-
-
-def make_norm(kind: NormKind, width: int, bias: bool = True) -> nn.Module:
-    """Return a norm over vectors of this width."""
-    return nn.RMSNorm(width, eps=1e-6) if kind == "rms" else nn.LayerNorm(width, bias=bias)
 
 
 class FeedForward(nn.Module):
@@ -32,7 +28,7 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.widen = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
         self.narrow = nn.Linear(hidden, width, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.hidden = Site()
 
     def forward(self, x_BTD: Tensor) -> Tensor:
@@ -97,7 +93,7 @@ class Block(nn.Module):
         has_norm = norm != "none"
         self.attention_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
         self.feedforward_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.attended, self.output = Site(), Site()
 
     def forward(

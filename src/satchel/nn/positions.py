@@ -91,7 +91,11 @@ class _Turn(torch.autograd.Function):
 
 def _turned(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
     first, second = x_BHTK.chunk(2, dim=-1)
-    return torch.cat([first * cos_TK - second * sin_TK, second * cos_TK + first * sin_TK], dim=-1)
+    turned = torch.empty_like(x_BHTK)
+    left, right = turned.chunk(2, dim=-1)
+    torch.mul(first, cos_TK, out=left).addcmul_(second, sin_TK, value=-1)
+    torch.mul(second, cos_TK, out=right).addcmul_(first, sin_TK)
+    return turned
 
 
 class Alibi(nn.Module):
