@@ -167,20 +167,22 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
         stopped = _on_threads(described.facts["arithmetic"]["threads"], trainer)
     model: LanguageModel | Classifier | Tagger = load_model(run, own)
     state = trainer.progress
-    has_valid = (run / runs.VALID_TOKENS).exists()
-    watcher.progress("evaluating", None)
+    # Who interrupts does not want to wait.
+    measures = stopped != "interrupted" and (run / runs.VALID_TOKENS).exists()
+    if measures:
+        watcher.progress("evaluating", None)
     model.report = TrainReport(
         run=str(run),
         parameters=described.facts["parameters"],
         seconds=state.seconds,
         tokens_per_second=state.tokens / max(state.seconds, 1e-9),
         train_loss=state.loss,
-        valid=model.evaluate() if has_valid else None,
+        valid=model.evaluate() if measures else None,
         reasons=reasons,
         counts=tokens.counts,
         steps=state.step,
         stopped=stopped,
-        baseline=counting_baseline(model, watcher.progress) if has_valid and stopped != "interrupted" else None,
+        baseline=counting_baseline(model, watcher.progress) if measures else None,
         failed_save=events.failed_save,
     )
     return model
