@@ -57,7 +57,7 @@ class Dan(CausalEncoder):
             nn.init.zeros_(self.pairs.weight)
         self.layers = nn.ModuleList(nn.Linear(settings.width, settings.width) for _ in range(settings.layers))
         self.dropout = Dropout(settings.dropout)
-        self.word_dropout = settings.word_dropout
+        self.word_dropout = Dropout(settings.word_dropout)
         self.power = 1.0 if settings.average == "mean" else 0.5
 
     def embed(self, ids_BT: Tensor) -> Tensor:
@@ -74,8 +74,8 @@ class Dan(CausalEncoder):
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the mean up to each position, or of the whole row at each, through the net."""
-        if self.training and self.word_dropout:
-            stay_BT = torch.rand(x_BTD.shape[:2], device=x_BTD.device) >= self.word_dropout
+        if share := self.word_dropout.share:
+            stay_BT = torch.rand(x_BTD.shape[:2], device=x_BTD.device) >= share
             keep_BT = stay_BT if keep_BT is None else keep_BT & stay_BT
         if keep_BT is not None:
             x_BTD = x_BTD * keep_BT[..., None]

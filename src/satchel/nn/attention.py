@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from satchel.nn.dropout import Dropout
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Rotary
 from satchel.nn.sites import Site
@@ -139,7 +140,7 @@ class MultiHead(nn.Module):
         self.width, self.heads, self.kind, self.base = width, heads, kind, base
         self.key_width, self.value_width = key_width or own, value_width or own
         self.factor = {"head": self.key_width**-0.5, "width": width**-0.5, "none": 1.0}[scale] * math.log(base)
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         self.positions = positions
         self.sizes = [heads * self.key_width, heads * self.key_width, heads * self.value_width]
         # Rows: the queries of all heads, then their keys, then their values. Narrow heads see just their part.
@@ -210,12 +211,11 @@ class MultiHead(nn.Module):
     def _fused(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, bias: Tensor | None
     ) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
         square = queries.shape[-2] == keys.shape[-2]
         alone = causal and queries.shape[-2] == 1  # the last position may see everything
         if mask is None and bias is None and (alone or square or not causal):
             return F.scaled_dot_product_attention(
-                queries, keys, values, dropout_p=dropout, is_causal=causal and not alone, scale=self.factor
+                queries, keys, values, dropout_p=self.dropout.share, is_causal=causal and not alone, scale=self.factor
             )
         seen = _seen(mask, causal, queries, keys)
         allowed = seen
@@ -223,7 +223,7 @@ class MultiHead(nn.Module):
             allowed = bias if seen is None else bias.masked_fill(~seen, -math.inf)
         # Where a query sees nothing, torch gives zeros too.
         return F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=allowed, dropout_p=dropout, scale=self.factor
+            queries, keys, values, attn_mask=allowed, dropout_p=self.dropout.share, scale=self.factor
         )
 
     def _visible(
@@ -234,7 +234,7 @@ class MultiHead(nn.Module):
             scores_BHTS = scores_BHTS + bias
         scores_BHTS = self.scores(scores_BHTS)
         weights_BHTS = self.weights(softmax(scores_BHTS, _seen(mask, causal, queries, keys)))
-        found: Tensor = F.dropout(weights_BHTS, self.dropout, self.training) @ values
+        found: Tensor = self.dropout(weights_BHTS) @ values
         return found
 
 

@@ -1,4 +1,4 @@
-"""Dropout, made of random bytes: on a processor most of torch's time for it goes into its random numbers."""
+"""Dropout that can be switched off for a while. Its random numbers are bytes: on a processor torch takes longer over them."""
 
 from typing import Any
 
@@ -16,14 +16,27 @@ class Dropout(nn.Module):
         super().__init__()
         # Never all of them.
         self.parts = min(round(share * PARTS), PARTS - 1)
+        self.is_on = True
+
+    @property
+    def share(self) -> float:
+        """What is left out at the moment."""
+        return self.parts / PARTS if self.training and self.is_on else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the numbers that stay, scaled, and zeros."""
-        if not self.training or not self.parts:
+        if not self.share:
             return x
         keep = _random_bytes(x) >= self.parts
-        kept: Tensor = _Masked.apply(x, keep, PARTS / (PARTS - self.parts))  # type: ignore[no-untyped-call]
+        kept: Tensor = _Masked.apply(x, keep, 1 / (1 - self.share))  # type: ignore[no-untyped-call]
         return kept
+
+
+def switch_dropout(network: nn.Module, is_on: bool) -> None:
+    """Switch all dropout of a network on or off."""
+    for module in network.modules():
+        if isinstance(module, Dropout):
+            module.is_on = is_on
 
 
 def _random_bytes(x: Tensor) -> Tensor:

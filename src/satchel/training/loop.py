@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from satchel.data.batches import generator
 from satchel.errors import SatchelError
+from satchel.nn.dropout import switch_dropout
 from satchel.training.optimizer import Optimizer
 from satchel.training.schedule import learning_rate
 from satchel.training.settings import TrainingSettings
@@ -147,6 +148,8 @@ class Trainer:
 
     def _step(self) -> None:
         progress, settings = self.progress, self.settings
+        # What is read for the first time cannot have been learned by heart yet.
+        switch_dropout(self.job.network, progress.step >= settings.dropout_after * self.job.steps_per_epoch)
         self.optimizer.zero_grad()
         total, targets, tokens = 0.0, 0, 0
         device = self.optimizer.parameters[0].device.type
