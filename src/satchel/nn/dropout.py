@@ -1,4 +1,4 @@
-"""Dropout that can be switched off for a while. Its random numbers are bytes: on a processor torch takes longer over them."""
+"""Dropout that can be switched off for a while, of random bytes: torch takes longer over its random numbers."""
 
 from typing import Any
 

@@ -25,12 +25,12 @@ def orthogonal(matrices_NRC: Tensor) -> Tensor:
     gram_NRR = x_NRC @ x_NRC.mT
     if x_NRC.shape[2] >= LONG * x_NRC.shape[1]:
         # All rounds multiply from the left: of long matrices, multiply what they multiply by first.
-        turns_NRR = torch.eye(x_NRC.shape[1], device=x_NRC.device, dtype=x_NRC.dtype).expand_as(gram_NRR)
-        for _ in range(ROUNDS):
-            turn_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
-            turn_NRR.diagonal(dim1=1, dim2=2).add_(FIRST)
-            turns_NRR = turn_NRR @ turns_NRR
+        turns_NRR = _turn(gram_NRR)
+        turn_NRR = turns_NRR
+        for _ in range(ROUNDS - 1):
             gram_NRR = turn_NRR @ (turn_NRR @ gram_NRR)
+            turn_NRR = _turn(gram_NRR)
+            turns_NRR = turn_NRR @ turns_NRR
         turned_NRC: Tensor = turns_NRR @ x_NRC
         return turned_NRC.mT if is_tall else turned_NRC
     for place in range(ROUNDS):
@@ -38,6 +38,13 @@ def orthogonal(matrices_NRC: Tensor) -> Tensor:
         mixed_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
         x_NRC = torch.baddbmm(x_NRC, mixed_NRR, x_NRC, beta=FIRST)
     return x_NRC.mT if is_tall else x_NRC
+
+
+def _turn(gram_NRR: Tensor) -> Tensor:
+    """Return what one round multiplies by."""
+    turn_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
+    turn_NRR.diagonal(dim1=1, dim2=2).add_(FIRST)
+    return turn_NRR
 
 
 class Muon(torch.optim.Optimizer):
