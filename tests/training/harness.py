@@ -37,6 +37,7 @@ STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY, KEEP = 20, 4, 3, 2
 SETTINGS: dict[str, Any] = {
     "model.width": 12,
     "model.dropout": 0.1,
+    "training.dropout_after": 0,
     "training.batch_tokens": 48,
     "training.length": 12,
     "training.learning_rate": 0.01,

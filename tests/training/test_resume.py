@@ -32,11 +32,14 @@ def text(size: int = 400) -> Any:
     return np.concatenate([[END], np.cumsum(steps) % END])
 
 
-def trainer(name: str, steps: int = 12, saved: Any = None, stop: Any = None, **options: Any) -> Trainer:
+def trainer(
+    name: str, steps: int = 12, saved: Any = None, stop: Any = None, dropout: float = 0.2, **options: Any
+) -> Trainer:
     torch.manual_seed(0)
-    dropout = SETTINGS[name].model_copy(update={"dropout": 0.2})
-    network = LanguageNetwork(build_encoder(dropout, VOCABULARY, causal=True))
-    tree = {"steps": steps, "batch_tokens": 48, "length": 8, "evaluate_every": 5, "checkpoint_every": 4, **options}
+    left_out = SETTINGS[name].model_copy(update={"dropout": dropout})
+    network = LanguageNetwork(build_encoder(left_out, VOCABULARY, causal=True))
+    every = {"evaluate_every": 5, "checkpoint_every": 4}
+    tree = {"steps": steps, "batch_tokens": 48, "length": 8, "dropout_after": 0.5, **every, **options}
     settings = TrainingSettings.model_validate(tree)
     job = LanguageJob(network, text(), END, settings, stream=options.get("stream", True), valid=text(60))
     events = Events(
@@ -70,6 +73,18 @@ def interrupted(name: str, run: Path, at: int, **options: Any) -> Trainer:
     assert second.progress.step == at
     second.run()
     return second
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_dropout_begins_when_the_text_was_read_once(name: str) -> None:
+    def ends(steps: int, dropout: float) -> Any:
+        made = trainer(name, steps=steps, dropout=dropout, dropout_after=1)
+        made.run()
+        return bits(made)
+
+    once = trainer(name).job.steps_per_epoch
+    assert ends(once, 0.2) == ends(once, 0.0)
+    assert ends(once + 1, 0.2) != ends(once + 1, 0.0)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -186,7 +186,8 @@ def test_a_tagger_of_words_refuses_a_table_of_letters(words: Path, tmp_path: Pat
 @pytest.mark.parametrize("task", ["classify", "tag"])
 def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, words: Path, tmp_path: Path) -> None:
     data = films if task == "classify" else words
-    settings = {**TRANSFORMER, "model.dropout": 0.2, "training.checkpoint_every": 4, "training.evaluate_every": 3}
+    every = {"training.checkpoint_every": 4, "training.evaluate_every": 3}
+    settings = {**TRANSFORMER, **every, "model.dropout": 0.2, "training.dropout_after": 0}
     planned = api.plan(data, model="transformer", steps=11, settings=settings, tokenizer="word")
     api.carry_out(planned, out=tmp_path / "whole")
     steps = iter(range(1, 100))
