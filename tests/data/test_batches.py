@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.data.batches import NO_TARGET, RowBatches, StreamBatches, cut_documents, generator, padded
+from satchel.data.batches import NO_TARGET, RowBatches, StreamBatches, cut_documents, generator, noisy, padded
 
 
 @given(st.integers(2, 200), st.integers(1, 20), st.integers(1, 5), st.integers(0, 3))
@@ -106,3 +106,19 @@ def test_random_numbers_depend_on_their_purpose() -> None:
     assert generator("a", 0).integers(0, 1 << 60) == draws["a", 0]
     with pytest.raises(TypeError):
         hash(generator("a", 0).integers(0, 2, 3))
+
+
+def test_noise_replaces_a_share_of_the_tokens_by_those_of_the_text_and_no_boundary() -> None:
+    end = 9
+    text = np.array([end, *[1, 1, 1, 2] * 100, end])
+    read = np.full((100, 200), 5)
+    read[:, 0] = end
+    noised = noisy(read, text, 0.2, end, generator("noise", 0))
+    assert (noised[:, 0] == end).all()
+    assert (noised[:, 1:] != end).all()
+    changed = noised[noised != read]
+    assert len(changed) / read.size == pytest.approx(0.2, abs=0.01)
+    assert set(changed) == {1, 2}
+    assert (changed == 1).mean() == pytest.approx(0.75, abs=0.02)
+    assert (noisy(read, text, 0.2, end, generator("noise", 0)) == noised).all()
+    assert (read[:, 1:] == 5).all()

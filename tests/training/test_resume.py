@@ -87,6 +87,16 @@ def test_dropout_begins_when_the_text_was_read_once(name: str) -> None:
     assert ends(once + 1, 0.2) != ends(once + 1, 0.0)
 
 
+def test_noise_changes_what_is_read_and_not_what_is_to_be_said() -> None:
+    job, quiet = (trainer("learned", noise=share).job for share in (0.3, 0.0))
+    assert isinstance(job, LanguageJob)
+    assert isinstance(quiet, LanguageJob)
+    batches = [job.batch(step) for step in (0, 1)]
+    for (read, wanted), (clear, expected) in zip(batches, [quiet.batch(step) for step in (0, 1)], strict=True):
+        assert 0.1 < (read != clear).float().mean() < 0.4
+        assert (wanted == expected).all()
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_resumed_training_has_the_bits_of_one_that_was_not_stopped(name: str, tmp_path: Path) -> None:
     whole = trainer(name)
@@ -95,8 +105,10 @@ def test_a_resumed_training_has_the_bits_of_one_that_was_not_stopped(name: str, 
         assert bits(interrupted(name, tmp_path / str(at), at)) == bits(whole)
 
 
-@pytest.mark.parametrize("options", [{"parts": 3}, {"optimizer": "muon"}, {"steps": None, "epochs": 0.8}])
-def test_also_with_parts_muon_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [{"parts": 3}, {"optimizer": "muon"}, {"noise": 0.3}, {"steps": None, "epochs": 0.8}]
+)
+def test_also_with_parts_muon_noise_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
     whole = trainer("learned", **options)
     whole.run()
     assert bits(interrupted("learned", tmp_path, 3, **options)) == bits(whole)

@@ -187,7 +187,7 @@ def test_a_tagger_of_words_refuses_a_table_of_letters(words: Path, tmp_path: Pat
 def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, words: Path, tmp_path: Path) -> None:
     data = films if task == "classify" else words
     every = {"training.checkpoint_every": 4, "training.evaluate_every": 3}
-    settings = {**TRANSFORMER, **every, "model.dropout": 0.2, "training.dropout_after": 0}
+    settings = {**TRANSFORMER, **every, "model.dropout": 0.2, "training.dropout_after": 0, "training.noise": 0.1}
     planned = api.plan(data, model="transformer", steps=11, settings=settings, tokenizer="word")
     api.carry_out(planned, out=tmp_path / "whole")
     steps = iter(range(1, 100))

@@ -134,6 +134,13 @@ def padded(parts: list[Ids], fill: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return ids_BT, keep_BT
 
 
+def noisy(ids_BT: Ints, text: Ids, share: float, boundary: int, chance: np.random.Generator) -> Ints:
+    """Return ids of which a share is replaced by others, each as likely as it is in the text; boundaries stay."""
+    drawn_BT = np.asarray(text[chance.integers(0, len(text), ids_BT.shape)], np.int64)
+    changes_BT = (chance.random(ids_BT.shape) < share) & (ids_BT != boundary) & (drawn_BT != boundary)
+    return np.where(changes_BT, drawn_BT, ids_BT)
+
+
 @dataclass(frozen=True)
 class Texts:
     """The texts among some ids, each followed by a boundary: where each begins and ends."""

@@ -8,7 +8,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from satchel.data.batches import Documents, Ints, RowBatches, StreamBatches, cut_documents, find_texts, padded
+from satchel.data.batches import (
+    Documents,
+    Ints,
+    RowBatches,
+    StreamBatches,
+    cut_documents,
+    find_texts,
+    generator,
+    noisy,
+    padded,
+)
 from satchel.predictor import Ids
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
@@ -36,7 +46,7 @@ class LanguageJob:
         self.network = network
         self.boundary = boundary
         self.valid = valid
-        self._smoothing = settings.label_smoothing
+        self._ids, self._settings = ids, settings
         length: int = settings.length or getattr(network.encoder, "context", None) or USUAL_LENGTH
         self._documents: Documents | None = None
         self._batches: StreamBatches | RowBatches
@@ -59,6 +69,7 @@ class LanguageJob:
         else:
             assert self._documents is not None
             inputs_BT, targets_BT = self._documents.batch(self._batches.rows(step), self.boundary)
+        inputs_BT = _with_noise(inputs_BT, self._ids, self.boundary, self._settings, step)
         return torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT)
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
@@ -66,7 +77,8 @@ class LanguageJob:
         inputs_BT, targets_BT = (rows.tensor_split(parts)[part] for rows in self.batch(step))
         count = int((targets_BT != NO_TARGET).sum())
         inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
-        return Loss(self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._smoothing), count, count)
+        smoothing = self._settings.label_smoothing
+        return Loss(self.network.loss(inputs_BT, targets_BT, "sum", smoothing=smoothing), count, count)
 
     def validate(self) -> Measured | None:
         """Return the nats per token of the held-out text."""
@@ -96,7 +108,7 @@ class LabelJob:
         self._gold = gold
         self._texts = find_texts(ids, boundary)
         self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
-        self._smoothing = settings.label_smoothing
+        self._settings = settings
         self._weights = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
 
     @property
@@ -110,6 +122,7 @@ class LabelJob:
         if not len(rows):  # a batch of few rows, in many parts
             return Loss(self.network.head.weight.sum() * 0, 0, 0)
         ids_BT, keep_BT = self._texts.batch(rows)
+        ids_BT = _with_noise(ids_BT, self._texts.ids, self.boundary, self._settings, step, part)
         gold = self._gold_of(rows)
         ids, keep, wanted, *weights = _moved(
             self.network, *map(torch.from_numpy, (ids_BT, keep_BT, gold)), *self._weights
@@ -119,7 +132,7 @@ class LabelJob:
             wanted,
             None if keep_BT.all() else keep,  # without a mask it is quicker
             "sum",
-            smoothing=self._smoothing,
+            smoothing=self._settings.label_smoothing,
             weights_C=weights[0] if weights else None,
         )
         return Loss(total, int((gold != NO_TARGET).sum()), int(keep_BT.sum()))
@@ -140,6 +153,13 @@ class LabelJob:
         if isinstance(network, TaggingNetwork):
             return _measured(NetworkTagger(network, boundary).label(ids), gold)
         return _measured(NetworkLabeller(network, boundary).label(ids), gold)
+
+
+def _with_noise(ids_BT: Ints, text: Ids, boundary: int, settings: TrainingSettings, *place: int) -> Ints:
+    """Return what is read in a step: the ids, or some of them and others."""
+    if not settings.noise:
+        return ids_BT
+    return noisy(ids_BT, text, settings.noise, boundary, generator("noise", settings.seed, *place))
 
 
 def _moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:
