@@ -101,7 +101,7 @@ def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
         # The JSON form is strict about types but lets a TOML list be a tuple.
         return kind.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
-        raise SettingsError("\n".join(_complaints(error, list(keys(kind)))), where=where) from None
+        raise SettingsError("\n".join(_complaints(error, list(keys(kind)), tree)), where=where) from None
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, groups within groups without end
         raise SettingsError(f"cannot be settings: {error}", where=where) from None
 
@@ -125,18 +125,20 @@ def _is_settings(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _complaints(error: ValidationError, known: list[str]) -> list[str]:
+def _complaints(error: ValidationError, known: list[str], tree: Mapping[str, Any]) -> list[str]:
     """Return a line for each setting that is wrong; what is expected of one may be any of several things."""
     expected: dict[str, list[str]] = {}
     groups = {key.rpartition(".")[0] for key in known} - {""}
     for detail in error.errors(include_url=False):
-        key = ".".join(str(part) for part in detail["loc"])
+        key = ".".join(_path(detail["loc"], tree))
         parent = key.rpartition(".")[0]
         if detail["type"] == "json_invalid":
             expected["a text is not Unicode"] = []
         elif detail["type"] == "extra_forbidden":
             near = difflib.get_close_matches(key, [*known, *groups], n=1, cutoff=0.5)
             expected[f"unknown setting {key}" + (f": did you mean {near[0]}?" if near else "")] = []
+        elif not key:  # settings that do not go together
+            expected[detail["msg"].removeprefix("Value error, ")] = []
         else:
             # A setting that may be one type or another has a complaint of each, named after the type.
             key = parent if parent in known and isinstance(detail["loc"][-1], str) else key
@@ -145,6 +147,15 @@ def _complaints(error: ValidationError, known: list[str]) -> list[str]:
             first = f"{key}: found {found if len(found) < 60 else found[:57] + '...'}, expected"
             expected.setdefault(first, []).append(message.removeprefix("expected "))
     return [" ".join([first, ", or ".join(messages)]).strip() for first, messages in expected.items()]
+
+
+def _path(place: Sequence[int | str], tree: object) -> Iterator[str]:
+    """Return the names of a place in a tree: pydantic puts the kind of a group behind the group's name."""
+    for part in place:
+        if isinstance(tree, Mapping) and part not in tree and part == tree.get("kind"):
+            continue
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+        yield str(part)
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

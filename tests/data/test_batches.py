@@ -7,31 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.data.batches import NO_TARGET, RowBatches, StreamBatches, cut_documents, generator, noisy, padded
+from satchel.data.batches import NOWHERE, DocumentBatches, RowBatches, StreamBatches, generator, noisy, padded
 
 
 @given(st.integers(2, 200), st.integers(1, 20), st.integers(1, 5), st.integers(0, 3))
-def test_a_window_is_a_stretch_of_the_stream_and_its_targets_are_one_place_on(
+def test_a_window_is_a_stretch_of_the_stream_and_something_follows_it(
     size: int, length: int, rows: int, seed: int
 ) -> None:
-    batches = StreamBatches(np.arange(size), length, rows, seed)
+    batches = StreamBatches(size, length, rows, seed)
     for step in range(2 * batches.steps_per_epoch):
-        inputs, targets = batches.batch(step)
-        assert inputs.shape == targets.shape == (rows, min(length, size - 1))
-        assert (targets == inputs + 1).all()
-        assert (np.diff(inputs, axis=1) == 1).all()
-        assert targets.max() < size
+        places = batches.places(step)
+        assert places.shape == (rows, min(length, size - 1))
+        assert (np.diff(places, axis=1) == 1).all()
+        assert places.min() >= 0
+        assert places.max() + 1 < size
 
 
 def test_an_epoch_sees_nearly_all_of_a_stream_once_and_another_one_cuts_elsewhere() -> None:
-    batches = StreamBatches(np.arange(1001), 10, 7, 0)
+    batches = StreamBatches(1001, 10, 7, 0)
     cuts = []
     for epoch in range(2):
         first = epoch * batches.steps_per_epoch
         seen = Counter(
-            int(place)
-            for step in range(first, first + batches.steps_per_epoch)
-            for place in batches.batch(step)[0].flat
+            int(place) for step in range(first, first + batches.steps_per_epoch) for place in batches.places(step).flat
         )
         assert max(seen.values()) == 1
         assert len(seen) >= 900
@@ -40,12 +38,11 @@ def test_an_epoch_sees_nearly_all_of_a_stream_once_and_another_one_cuts_elsewher
 
 
 def test_any_step_can_be_asked_for_at_any_time() -> None:
-    ids = np.arange(500)
-    one = StreamBatches(ids, 8, 4, 3)
-    in_order = [one.batch(step)[0].tolist() for step in range(40)]
+    one = StreamBatches(500, 8, 4, 3)
+    in_order = [one.places(step).tolist() for step in range(40)]
     for step in (39, 0, 17, 39):
-        assert StreamBatches(ids, 8, 4, 3).batch(step)[0].tolist() == in_order[step]
-    assert StreamBatches(ids, 8, 4, 4).batch(0)[0].tolist() != in_order[0]
+        assert StreamBatches(500, 8, 4, 3).places(step).tolist() == in_order[step]
+    assert StreamBatches(500, 8, 4, 4).places(0).tolist() != in_order[0]
     lengths = np.arange(1, 60)
     rows = RowBatches(lengths, 100, 3)
     in_order = [rows.rows(step).tolist() for step in range(60)]
@@ -81,17 +78,17 @@ def test_rows_of_like_length_stand_together_and_batches_come_in_any_order() -> N
 def test_documents_are_rows_of_their_own_and_long_ones_are_cut() -> None:
     end = 9
     ids = np.array([end, 1, 2, 3, 4, 5, end, end, 6, end])
-    documents = cut_documents(ids, end, 4)
-    found = [documents.batch(np.array([row]), 0) for row in range(len(documents.starts_R))]
-    assert [(inputs[0].tolist(), targets[0].tolist()) for inputs, targets in found] == [
-        ([9, 1, 2, 3], [1, 2, 3, 4]),
-        ([4, 5], [5, 9]),
-        ([9], [9]),
-        ([9, 6], [6, 9]),
+    batches = DocumentBatches(ids, end, 4, 1, 0)
+    found = sorted(batches.places(step)[0].tolist() for step in range(batches.steps_per_epoch))
+    assert found == [[0, 1, 2, 3], [4, 5], [6], [7, 8]]
+    together = DocumentBatches(ids, end, 4, 100, 0)
+    assert together.steps_per_epoch == 1
+    assert sorted(together.places(0).tolist()) == [
+        [0, 1, 2, 3],
+        [4, 5, NOWHERE, NOWHERE],
+        [6, NOWHERE, NOWHERE, NOWHERE],
+        [7, 8, NOWHERE, NOWHERE],
     ]
-    inputs, targets = documents.batch(np.array([1, 0]), 7)
-    assert inputs.tolist() == [[4, 5, 7, 7], [9, 1, 2, 3]]
-    assert targets.tolist() == [[5, 9, NO_TARGET, NO_TARGET], [1, 2, 3, 4]]
 
 
 def test_rows_are_padded_at_their_end() -> None:

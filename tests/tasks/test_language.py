@@ -11,6 +11,7 @@ import torch
 from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.models.build import build_encoder
+from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.tasks.language import (
     LanguageHead,
     LanguageNetwork,
@@ -205,6 +206,49 @@ def test_past_the_context_the_last_half_is_read_again() -> None:
         np.testing.assert_allclose(logprobs[0], expected.detach().numpy(), rtol=1e-10)
     long, _ = predictor.step(np.array([ids]), predictor.start(1))
     np.testing.assert_allclose(long[0], made(torch.tensor([ids[-8:]]))[0, -1].log_softmax(dim=-1).detach().numpy())
+
+
+# --- standing on an n-gram -----------------------------------------------------------------------------------
+
+
+def on_ngram(name: str, *, ends: bool = True) -> LanguageNetwork:
+    counted = np.array([END, *text(300, 7), END, *text(100, 8), END])
+    table = estimate(counted, VOCABULARY, NgramSettings(order=3), ends=ends).table
+    made = LanguageNetwork(make(name, causal=True), ngram=table).double().eval()
+    assert made.gate is not None
+    torch.nn.init.normal_(made.gate.linear.weight, generator=torch.Generator().manual_seed(3))
+    return made
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_stands_on_an_ngram_adds_its_probabilities_by_the_gate(name: str) -> None:
+    made = on_ngram(name)
+    predictor = NetworkPredictor(made, END)
+    ids = [END, *text(15), END, *text(9, 4)]
+    scores = predictor.score(np.array(ids))
+    bare = LanguageNetwork(made.encoder).double().eval()
+    own = NetworkPredictor(bare, END).score(np.array(ids)).logprobs
+    assert made.ngram is not None
+    other = made.ngram.score(np.array(ids))
+    gates = scores.notes["gate"]
+    assert 0 < gates.min() < gates.max() < 1
+    np.testing.assert_allclose(np.exp(scores.logprobs), gates * np.exp(own) + (1 - gates) * np.exp(other.logprobs))
+    assert (scores.notes["order"] == other.notes["order"]).all()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_also_what_stands_on_an_ngram_costs_the_sum_of_its_steps(name: str) -> None:
+    made = on_ngram(name)
+    predictor = NetworkPredictor(made, END)
+    ids = [END, *text(15)]
+    scores = predictor.score(np.array(ids)).logprobs
+    np.testing.assert_allclose(scores, stepped(predictor, ids), rtol=1e-10)
+    logprobs, _ = predictor.step(np.array([ids, ids[::-1]]), predictor.start(2))
+    np.testing.assert_allclose(np.exp(logprobs).sum(axis=1), 1)
+    assert made.ngram is not None
+    others = torch.from_numpy(made.ngram.score(np.array(ids)).logprobs)
+    loss = made.loss(torch.tensor([ids[:-1]]), torch.tensor([ids[1:]]), "sum", others_BT=others[None])
+    assert loss.item() == pytest.approx(-scores.sum(), rel=1e-10)
 
 
 def test_scoring_and_stepping_leave_no_trace() -> None:

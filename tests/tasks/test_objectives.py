@@ -80,3 +80,42 @@ def test_the_scores_of_all_positions_are_never_there_at_once() -> None:
     with Watch():  # type: ignore[no-untyped-call]
         cross_entropy(hidden, weight, torch.randint(0, classes, (rows,)), at_once=at_once).backward()
     assert largest <= max(rows * width, classes * width) < rows * classes / 50
+
+
+# --- a mix with what something else says
+
+
+def mixing() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    gates = torch.randn(13, generator=generator, dtype=torch.float64, requires_grad=True)
+    others = torch.rand(13, generator=generator, dtype=torch.float64).log()
+    others[5] = -torch.inf  # what it finds impossible is left to the network
+    return gates, others
+
+
+@pytest.mark.parametrize("at_once", [1, 20, 10_000])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_the_loss_of_a_mix_is_that_of_the_probabilities_added_up(at_once: int, reduction: Any) -> None:
+    hidden, weight, targets = example()
+    gates, others = mixing()
+    found = cross_entropy(hidden, weight, targets, mixed=(gates, others), reduction=reduction, at_once=at_once)
+    own = (hidden @ weight.T).softmax(dim=-1)[torch.arange(13), targets.clamp(min=0)]
+    there = targets != NO_TARGET
+    added = (gates.sigmoid() * own + (1 - gates.sigmoid()) * others.exp())[there]
+    expected = -added.log().sum() if reduction == "sum" else -added.log().mean()
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    inputs = [hidden, weight, gates]
+    for mine, theirs in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_shut_gate_leaves_all_to_the_other_and_an_open_one_nothing() -> None:
+    hidden, weight, targets = example()
+    _, others = mixing()
+    there = (targets != NO_TARGET) & others.isfinite()
+    shut, wide = (torch.full((13,), score, dtype=torch.float64) for score in (-900.0, 900.0))
+    alone = cross_entropy(hidden[there], weight, targets[there], mixed=(shut[there], others[there]), reduction="sum")
+    torch.testing.assert_close(alone, -others[there].sum())
+    torch.testing.assert_close(
+        cross_entropy(hidden, weight, targets, mixed=(wide, others)), cross_entropy(hidden, weight, targets)
+    )

@@ -78,7 +78,7 @@ def _network_model(
     from satchel.api.networks import load_network, predictor_of
     from satchel.tasks.language import NetworkPredictor
 
-    network = load_network(settings, tokenizer, len(described.labels), arrays, str(folder / runs.MODEL), own)
+    network = load_network(folder, settings, tokenizer, len(described.labels), arrays, own)
     predictor = predictor_of(network, tokenizer.boundary)
     if isinstance(predictor, NetworkPredictor):
         return LanguageModel(predictor, tokenizer, settings, described, folder)

@@ -26,6 +26,9 @@ from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import MachineError, RunError, SatchelError, SettingsError
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
+from satchel.ngram.held_out import held_out_logprobs
+from satchel.ngram.smoothing import NgramSettings, estimate
+from satchel.ngram.tables import Table
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
@@ -68,7 +71,8 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
         tokenizer, sha256 = rows.tokenizer, rows.sha256
     tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
     names = rows.names if rows else ()
-    network = build_network(settings, tokenizer.size + 1, len(names), planned.own)
+    ngram = _write_ngram(folder, settings, tokens, tokenizer, progress) if settings.model.ngram else None
+    network = build_network(settings, tokenizer.size + 1, len(names), planned.own, ngram)
     if planned.start is not None:
         _begin_with(network, planned.start, tokenizer)
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -78,6 +82,8 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
         "parameters": parameters,
         "arithmetic": _arithmetic(settings.training, parameters),
     }
+    if ngram is not None:
+        facts |= {"ngrams": ngram.sizes}
     if rows is not None:
         facts |= {
             "rows_by_label": np.bincount(rows.classes, minlength=len(names)).tolist(),
@@ -88,6 +94,28 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
     runs.write_model(folder, described, tokenizer, saving.weights(network))
     folder.write(runs.METRICS, b"")
     folder.write(runs.SAMPLES, b"")
+
+
+def _write_ngram(
+    folder: durable.NewFolder,
+    settings: NetworkSettings,
+    tokens: TokenFile,
+    tokenizer: Tokenizer,
+    progress: Progress,
+) -> Table:
+    """Write the n-gram that a network is to stand on, and what n-grams say of the training text unseen."""
+    own, size = NgramSettings(order=settings.model.ngram), tokenizer.size + 1
+    ends = settings.data.documents != "stream"
+    progress(f"counting {own.order}-grams", None)
+    table = estimate(tokens.ids, size, own, ends=ends).table
+    with folder.create(runs.NGRAM) as handle:
+        tensors.write(handle, table.arrays(), {"format": "satchel", "tokenizer": tokenizer.sha256})
+    told = held_out_logprobs(
+        tokens.ids, size, own, ends=ends, progress=lambda done: progress("counting without each tenth", done)
+    )
+    with folder.create(runs.TRAIN_NGRAM) as handle:
+        tensors.write(handle, {"logprobs": np.concatenate([[0], told]).astype(np.float32)}, {})
+    return table
 
 
 def _begin_with(network: Network, start: Path, tokenizer: Tokenizer) -> None:
@@ -140,7 +168,7 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
         _check_files(run)
         tokenizer = runs.read_run_tokenizer(run, described)
         arrays, metadata = tensors.read(run / runs.MODEL)
-        network = load_network(settings, tokenizer, len(described.labels), arrays, str(run / runs.MODEL), own)
+        network = load_network(run, settings, tokenizer, len(described.labels), arrays, own)
         network.to(described.facts["arithmetic"]["device"])
         if settings.training.compile:
             # Shadows the method of the class, for this one encoder.
@@ -201,7 +229,9 @@ def _job(
     held = open_tokens(run / runs.VALID_TOKENS, tokenizer=tokenizer) if (run / runs.VALID_TOKENS).exists() else None
     if isinstance(network, LanguageNetwork):
         stream = settings.data.documents == "stream"
-        return LanguageJob(network, tokens.ids, boundary, training, stream=stream, valid=held.ids if held else None)
+        others = tensors.read(run / runs.TRAIN_NGRAM)[0]["logprobs"] if network.ngram is not None else None
+        own = held.ids if held else None
+        return LanguageJob(network, tokens.ids, boundary, training, stream=stream, valid=own, others=others)
     names = len(described.labels) + len(described.facts["labels_only_held_out"])
     is_tagger = isinstance(network, TaggingNetwork)
 
@@ -217,7 +247,9 @@ def _job(
 def _check_files(run: Path) -> None:
     """Refuse token files that are not those the run was begun with."""
     for name, entry in durable.read_manifest(run).items():
-        if name.startswith("tokens/") and durable.file_sha256(run / name) != entry.get("sha256"):
+        if (name.startswith("tokens/") or name == runs.NGRAM) and durable.file_sha256(run / name) != entry.get(
+            "sha256"
+        ):
             raise RunError("is not the file that the run was begun with", where=str(run / name))
 
 

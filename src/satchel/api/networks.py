@@ -1,21 +1,24 @@
 """Networks: their settings, what is built of them, and what that costs. It needs torch: it is imported where needed."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from satchel import tensors
 from satchel.api.settings import SharedSettings
-from satchel.config import Settings
 from satchel.errors import RunError, SettingsError
 from satchel.models.build import EncoderSettings, build_encoder
 from satchel.models.contract import CausalEncoder, Encoder
 from satchel.models.costs import Costs, count, weightless
 from satchel.models.presets import PRESETS as PRESETS
 from satchel.models.presets import Preset as Preset
+from satchel.models.settings import ModelSettings
 from satchel.models.transformer import TransformerSettings
+from satchel.ngram.tables import Table, table_from_arrays
+from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
@@ -29,7 +32,7 @@ Network = LanguageNetwork | TaggingNetwork | ClassificationNetwork
 USUAL_SIZE = default_size(1 << 20)
 
 
-class OwnSettings(Settings):
+class OwnSettings(ModelSettings):
     """An encoder of the user's own: only its name is known here."""
 
     kind: Literal["own"] = Field("own", description="an encoder of your own")
@@ -44,6 +47,14 @@ class NetworkSettings(SharedSettings):
         default_factory=TransformerSettings
     )
     training: TrainingSettings = TrainingSettings()
+
+    @model_validator(mode="after")
+    def _stands_where_it_can(self) -> "NetworkSettings":
+        if self.model.ngram and self.task != "lm":
+            raise ValueError(f"model.ngram: only language models stand on n-grams, and the task is {self.task}")
+        if self.model.ngram and self.training.label_smoothing:
+            raise ValueError("training.label_smoothing: expected 0 with model.ngram, which has smooth targets already")
+        return self
 
     @property
     def vocabulary(self) -> int:
@@ -62,14 +73,16 @@ def network_costs(settings: NetworkSettings, vocabulary: int) -> Costs:
     return count(encoder, length, tied_logits=encoder.embedding if is_causal else None)
 
 
-def build_network(settings: NetworkSettings, vocabulary: int, labels: int, own: Any = None) -> Network:
+def build_network(
+    settings: NetworkSettings, vocabulary: int, labels: int, own: Any = None, ngram: Table | None = None
+) -> Network:
     """Return a new network for the task of some settings; its weights depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.training.seed)
         encoder = _encoder(settings, vocabulary, own)
         if settings.task == "lm":
             assert isinstance(encoder, CausalEncoder)
-            return LanguageNetwork(encoder)
+            return LanguageNetwork(encoder, ngram=ngram)
         if settings.task == "tag":
             return TaggingNetwork(encoder, labels)
         return ClassificationNetwork(encoder, labels)
@@ -97,12 +110,22 @@ def _encoder(settings: NetworkSettings, vocabulary: int, own: Any) -> Encoder:
 
 
 def load_network(
-    settings: NetworkSettings, tokenizer: Tokenizer, labels: int, arrays: dict[str, tensors.Array], where: str, own: Any
+    run: Path, settings: NetworkSettings, tokenizer: Tokenizer, labels: int, arrays: dict[str, tensors.Array], own: Any
 ) -> Network:
-    """Return a network whose weights were saved."""
-    network = build_network(settings, tokenizer.size + 1, labels, own)
-    saving.load_weights(network, arrays, where)
+    """Return the network of a run, whose weights are these."""
+    ngram = read_ngram(run, settings.model.ngram, tokenizer) if settings.model.ngram else None
+    network = build_network(settings, tokenizer.size + 1, labels, own, ngram)
+    saving.load_weights(network, arrays, str(run / runs.MODEL))
     return network.eval()
+
+
+def read_ngram(run: Path, order: int, tokenizer: Tokenizer) -> Table:
+    """Return the n-gram that the network of a run stands on."""
+    path = run / runs.NGRAM
+    arrays, metadata = tensors.read(path)
+    if metadata.get("tokenizer") != tokenizer.sha256:
+        raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
+    return table_from_arrays(arrays, tokenizer.size + 1, order, str(path))
 
 
 def predictor_of(network: Network, boundary: int) -> NetworkPredictor | NetworkLabeller | NetworkTagger:

@@ -15,8 +15,9 @@ from satchel.predictor import Ids
 
 Ints = npt.NDArray[np.int64]
 
-# A place without a target, as torch's losses have it.
+# A place without a target, as torch's losses have it; and no place at all, where a row is filled up.
 NO_TARGET = -100
+NOWHERE = -1
 # Rows of like length are found among this many batches' worth, so that little is padding and much is chance.
 POOL = 32
 
@@ -31,7 +32,7 @@ def generator(*purpose: int | str) -> np.random.Generator:
 class StreamBatches:
     """Windows of a stream of tokens. In every epoch all of them, in another order, cut at other places."""
 
-    ids: Ids
+    tokens: int  # of the stream
     length: int  # of a window
     rows: int
     seed: int
@@ -42,26 +43,25 @@ class StreamBatches:
 
     @property
     def _length(self) -> int:
-        return min(self.length, len(self.ids) - 1)
+        return min(self.length, self.tokens - 1)
 
     @property
     def _windows(self) -> int:
-        return max(1, (len(self.ids) - 1) // self._length)
+        return max(1, (self.tokens - 1) // self._length)
 
-    def batch(self, step: int) -> tuple[Ints, Ints]:
-        """Return the inputs and the targets, each (B, T), of a step."""
+    def places(self, step: int) -> Ints:
+        """Return the places (B, T) of what is read in a step; what follows each is one further."""
         epoch, place = divmod(step, self.steps_per_epoch)
         starts = self._starts(epoch)
         chosen = starts[np.arange(place * self.rows, (place + 1) * self.rows) % len(starts)]
-        places_BT = chosen[:, None] + np.arange(self._length + 1)
-        tokens_BT = np.asarray(self.ids[places_BT], np.int64)
-        return tokens_BT[:, :-1], tokens_BT[:, 1:]
+        places_BT: Ints = chosen[:, None] + np.arange(self._length)
+        return places_BT
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - the batches of a run live as long as it does
     def _starts(self, epoch: int) -> Ints:
         """Return where the windows of an epoch begin, in their order."""
         chance = generator("stream", self.seed, epoch)
-        spare = len(self.ids) - 1 - self._windows * self._length
+        spare = self.tokens - 1 - self._windows * self._length
         if self._windows > 1:  # one window may be lost for the others to move
             windows, shift = self._windows - 1, int(chance.integers(0, self._length + spare + 1))
         else:
@@ -165,30 +165,26 @@ def find_texts(ids: Ids, boundary: int) -> Texts:
     return Texts(ids, boundaries[:-1] + 1, boundaries[1:])
 
 
-@dataclass(frozen=True)
-class Documents:
-    """The documents of a text of ids, cut where they are too long: where each row's inputs begin and end."""
+class DocumentBatches:
+    """The documents of a text of ids, cut where they are too long, in batches of like length."""
 
-    ids: Ids
-    starts_R: Ints
-    stops_R: Ints
+    def __init__(self, ids: Ids, boundary: int, longest: int, tokens: int, seed: int) -> None:
+        begins = np.flatnonzero(np.asarray(ids[:-1]) == boundary)
+        ends = np.append(begins[1:], len(ids) - 1)
+        pieces = -(-(ends - begins) // longest)
+        self.starts_R = np.repeat(begins, pieces) + longest * _counting(pieces)
+        self.stops_R = np.minimum(self.starts_R + longest, np.repeat(ends, pieces))
+        self._rows = RowBatches(self.stops_R - self.starts_R, tokens, seed)
 
-    def batch(self, rows: Ints, fill: int) -> tuple[Ints, Ints]:
-        """Return the inputs and the targets of some rows; padding has no target."""
-        inputs_BT, keep_BT = padded([self.ids[self.starts_R[row] : self.stops_R[row]] for row in rows], fill)
-        following = [self.ids[self.starts_R[row] + 1 : self.stops_R[row] + 1] for row in rows]
-        targets_BT = padded(following, NO_TARGET)[0]
-        assert keep_BT.shape == targets_BT.shape
-        return inputs_BT, targets_BT
+    @property
+    def steps_per_epoch(self) -> int:
+        return self._rows.steps_per_epoch
 
-
-def cut_documents(ids: Ids, boundary: int, longest: int) -> Documents:
-    """Return the rows of a text whose documents are set apart by the boundary."""
-    begins = np.flatnonzero(np.asarray(ids[:-1]) == boundary)
-    ends = np.append(begins[1:], len(ids) - 1)
-    pieces = -(-(ends - begins) // longest)
-    starts = np.repeat(begins, pieces) + longest * _counting(pieces)
-    return Documents(ids, starts, np.minimum(starts + longest, np.repeat(ends, pieces)))
+    def places(self, step: int) -> Ints:
+        """Return the places (B, T) of what is read in a step, NOWHERE where a row is filled up."""
+        rows = self._rows.rows(step)
+        parts = [np.arange(self.starts_R[row], self.stops_R[row]) for row in rows]
+        return padded(parts, NOWHERE)[0]
 
 
 def _counting(lengths: Any) -> Ints:

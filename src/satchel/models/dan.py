@@ -7,15 +7,15 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State, places_before
+from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 
 # What stands before the first word.
 NOTHING = -1
 
 
-class DanSettings(Settings):
+class DanSettings(ModelSettings):
     """A deep averaging network."""
 
     kind: Literal["dan"] = Field("dan", description="the mean of the embeddings, then a feed-forward net")

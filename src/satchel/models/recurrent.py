@@ -6,13 +6,13 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State
+from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer
 
 
-class RecurrentSettings(Settings):
+class RecurrentSettings(ModelSettings):
     """A recurrent network."""
 
     kind: Literal["rnn", "gru", "lstm"] = Field("lstm", description="the cell")

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State
+from satchel.models.settings import ModelSettings
 from satchel.nn.attention import Heads, KeyValues, MultiHead, Scale
 from satchel.nn.blocks import Activation, Block, FeedForward, Norm
 from satchel.nn.dropout import Dropout
@@ -15,7 +15,7 @@ from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Learned, Positions, Rotary, Sinusoidal
 
 
-class TransformerSettings(Settings):
+class TransformerSettings(ModelSettings):
     """A Transformer: blocks of multi-head attention and feed-forward nets."""
 
     kind: Literal["transformer"] = Field("transformer", description="blocks of attention and feed-forward nets")

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.config import Settings
 from satchel.models.contract import CausalEncoder, State
+from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 
 
-class WindowSettings(Settings):
+class WindowSettings(ModelSettings):
     """A feed-forward network over the last words, or over those around."""
 
     kind: Literal["window"] = Field("window", description="a feed-forward net over neighbouring embeddings")

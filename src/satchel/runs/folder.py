@@ -19,8 +19,10 @@ from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
 SAMPLES = "samples.jsonl"
+NGRAM = "ngram.safetensors"  # what a network stands on
 PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
+TRAIN_NGRAM = "tokens/train-ngram.safetensors"
 TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 
@@ -98,7 +100,7 @@ def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
     """Put a copy of what a run needs to be loaded into a new folder; its token files and pictures stay behind."""
     for path in sorted(run.rglob("*")):
         relative = path.relative_to(run).as_posix()
-        if relative.split("/")[0] in (CONFIG, TOKENIZER, MODEL, PARTS, durable.MANIFEST) and path.is_file():
+        if relative.split("/")[0] in (CONFIG, TOKENIZER, MODEL, NGRAM, PARTS, durable.MANIFEST) and path.is_file():
             folder.copy(path, f"{name}/{relative}")
 
 

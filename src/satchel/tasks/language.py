@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from satchel.data.batches import by_length
 from satchel.models.contract import CausalEncoder, State
+from satchel.ngram.tables import Table
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
 from satchel.tasks.objectives import NO_TARGET, Reduction, cross_entropy
@@ -42,31 +43,68 @@ class LanguageHead(nn.Module):
         return scores
 
     def loss(
-        self, encoded_BTD: Tensor, targets_BT: Tensor, reduction: Reduction = "mean", *, smoothing: float = 0.0
+        self,
+        encoded_BTD: Tensor,
+        targets_BT: Tensor,
+        reduction: Reduction = "mean",
+        *,
+        smoothing: float = 0.0,
+        mixed: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """Return the sum over positions of -log P(target), or its mean; the scores are never all there at once."""
         hidden_ND, targets_N = encoded_BTD.reshape(-1, encoded_BTD.shape[-1]), targets_BT.reshape(-1)
-        return cross_entropy(hidden_ND, self.weight, targets_N, reduction=reduction, smoothing=smoothing)
+        both = None if mixed is None else (mixed[0].reshape(-1), mixed[1].reshape(-1))
+        return cross_entropy(hidden_ND, self.weight, targets_N, reduction=reduction, smoothing=smoothing, mixed=both)
+
+
+class Gate(nn.Module):
+    """How far a network is to be believed, and how far the n-gram it stands on, read off its encoding."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, 1)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.gate = Site()
+
+    def forward(self, encoded_BTD: Tensor) -> Tensor:
+        """Return the (B, T) scores of the network: its share of the answer is their sigmoid."""
+        scores: Tensor = self.gate(self.linear(encoded_BTD).squeeze(-1))
+        return scores
 
 
 class LanguageNetwork(nn.Module):
-    """An encoder and a head."""
+    """An encoder and a head; and, where it stands on an n-gram, a gate between the two.
 
-    def __init__(self, encoder: CausalEncoder, *, tied: bool = True) -> None:
+    Then P(token) = g P_network(token) + (1 - g) P_ngram(token): the network learns what the n-gram does not know.
+    """
+
+    def __init__(self, encoder: CausalEncoder, *, tied: bool = True, ngram: Table | None = None) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = LanguageHead(encoder, tied=tied)
+        self.ngram = ngram
+        self.gate = Gate(encoder.width) if ngram is not None else None
 
     def forward(self, ids_BT: Tensor) -> Tensor:
-        """Return the (B, T, V) scores of what follows each token."""
+        """Return the (B, T, V) scores that the network alone gives what follows each token."""
         scores: Tensor = self.head(self.encoder.encode(ids_BT))
         return scores
 
     def loss(
-        self, ids_BT: Tensor, targets_BT: Tensor, reduction: Reduction = "mean", *, smoothing: float = 0.0
+        self,
+        ids_BT: Tensor,
+        targets_BT: Tensor,
+        reduction: Reduction = "mean",
+        *,
+        smoothing: float = 0.0,
+        others_BT: Tensor | None = None,
     ) -> Tensor:
-        """Return how wrong the predictions of the targets are."""
-        return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction, smoothing=smoothing)
+        """Return how wrong the predictions of the targets are; `others_BT` are what the n-gram gives them, in logs."""
+        encoded_BTD = self.encoder.encode(ids_BT)
+        assert (self.gate is None) == (others_BT is None), "what stands on an n-gram needs to know what that says"
+        mixed = (self.gate(encoded_BTD), others_BT) if self.gate is not None and others_BT is not None else None
+        return self.head.loss(encoded_BTD, targets_BT, reduction, smoothing=smoothing, mixed=mixed)
 
 
 def shifted(ids_T: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
@@ -95,10 +133,11 @@ def chunked(ids_T: Sequence[int], length: int, boundary: int) -> tuple[Tensor, T
 
 @dataclass
 class NetworkState:
-    """The encoder's state, and the tokens it stands for where they may have to be read again."""
+    """The encoder's state, the tokens it stands for where they may have to be read again, and the n-gram's state."""
 
     encoder: State
     recent: Ids
+    ngram: Any = None
 
 
 class NetworkPredictor:
@@ -123,14 +162,15 @@ class NetworkPredictor:
 
     @property
     def context(self) -> str:
-        if self.window is None:
-            return "all tokens before each, within its document"
-        return f"windows of {self.window} tokens, each half a window further, within a document"
+        own = "all tokens before each, within its document"
+        if self.window is not None:
+            own = f"windows of {self.window} tokens, each half a window further, within a document"
+        return own if self.network.ngram is None else f"{own}; n-gram: {self.network.ngram.context}"
 
     def score(self, ids_T: Ids) -> Scores:
-        """Return the log-probability of each token after the first."""
+        """Return the log-probability of each token after the first; the note `gate` is the network's share."""
         ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=self._device)
-        logprobs = np.empty(max(len(ids) - 1, 0))
+        logprobs, gates = (np.empty(max(len(ids) - 1, 0)) for _ in range(2))
         was_training = self.network.training
         self.network.eval()
         with torch.inference_mode():
@@ -138,10 +178,14 @@ class NetworkPredictor:
             lengths_R = np.array([stretch.stop - stretch.start for stretch in stretches_R], np.int64)
             for rows in by_length(lengths_R, TOKENS_AT_ONCE):
                 stretches = [stretches_R[row] for row in rows]
-                for stretch, found in zip(stretches, self._scored(ids, stretches), strict=True):
+                for stretch, (found, gate) in zip(stretches, self._scored(ids, stretches), strict=True):
                     logprobs[stretch.scored : stretch.stop] = found
+                    gates[stretch.scored : stretch.stop] = gate
         self.network.train(was_training)
-        return Scores(logprobs)
+        if self.network.ngram is None:
+            return Scores(logprobs)
+        other = self.network.ngram.score(ids_T)
+        return Scores(mixed_logprobs(logprobs, other.logprobs, gates), {**other.notes, "gate": _sigmoid(gates)})
 
     def _stretches(self, ids_T: Tensor) -> Iterator["_Stretch"]:
         """Return the parts of a text that are encoded by themselves; documents begin at boundaries."""
@@ -155,7 +199,8 @@ class NetworkPredictor:
             for begin in range(start + half, stop - self.window + half, half):
                 yield _Stretch(begin, min(stop, begin + self.window), begin + self.window - half)
 
-    def _scored(self, ids_T: Tensor, stretches: list["_Stretch"]) -> Iterator[Floats]:
+    def _scored(self, ids_T: Tensor, stretches: list["_Stretch"]) -> Iterator[tuple[Floats, Floats]]:
+        """Return the log-probabilities and the gates of the stretches' scored places."""
         longest = max(stretch.stop - stretch.start for stretch in stretches)
         if longest > LONGEST_STRETCH and self.window is None:
             yield from (self._carried(ids_T, stretch) for stretch in stretches)
@@ -169,27 +214,39 @@ class NetworkPredictor:
             places = slice(stretch.scored - stretch.start, stretch.stop - stretch.start)
             yield self._logprobs(encoded_TD[places], ids_T[stretch.scored + 1 : stretch.stop + 1])
 
-    def _carried(self, ids_T: Tensor, stretch: "_Stretch") -> Floats:
-        """Return the log-probabilities of a long document, whose state is carried from part to part."""
+    def _carried(self, ids_T: Tensor, stretch: "_Stretch") -> tuple[Floats, Floats]:
+        """Return the same of a long document, whose state is carried from part to part."""
         encoder = self.network.encoder
-        state, found = encoder.start(1), list[Floats]()
+        state, found = encoder.start(1), list[tuple[Floats, Floats]]()
         for start in range(stretch.start, stretch.stop, LONGEST_STRETCH):
             stop = min(stretch.stop, start + LONGEST_STRETCH)
             encoded, state = encoder.step(ids_T[None, start:stop], state)
             found.append(self._logprobs(encoded[0], ids_T[start + 1 : stop + 1]))
-        return np.concatenate(found)
+        logprobs, gates = zip(*found, strict=True)
+        return np.concatenate(logprobs), np.concatenate(gates)
 
-    def _logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> Floats:
+    def _logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> tuple[Floats, Floats]:
         rows = max(1, TOKENS_AT_ONCE * 64 // self.vocabulary)
         found = [
             -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
         ]
-        return torch.cat(found).cpu().double().numpy() if found else np.empty(0)
+        logprobs_N = torch.cat(found).cpu().double().numpy() if found else np.empty(0)
+        return logprobs_N, self._gates(encoded_ND)
+
+    def _gates(self, encoded_ND: Tensor) -> Floats:
+        """Return the scores of the gate; where there is none, the network has all."""
+        gate = self.network.gate
+        if gate is None:
+            return np.full(len(encoded_ND), np.inf)
+        scores: Floats = gate(encoded_ND).cpu().double().numpy()
+        return scores
 
     def start(self, batch: int) -> NetworkState:
         """Return the state before anything was read."""
-        return NetworkState(self.network.encoder.start(batch), np.empty((batch, 0), np.int64))
+        ngram = self.network.ngram
+        recent = np.empty((batch, 0), np.int64)
+        return NetworkState(self.network.encoder.start(batch), recent, ngram.start(batch) if ngram else None)
 
     def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, NetworkState]:
         """Return the (B, V) log-probabilities of what follows these ids, and the state there.
@@ -208,9 +265,24 @@ class NetworkPredictor:
         self.network.eval()
         with torch.inference_mode():
             encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)
-            logprobs_BV = self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1)
+            logprobs_BV: Floats = self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy()
+            gates_B = self._gates(encoded_BTD[:, -1])
         self.network.train(was_training)
-        return logprobs_BV.numpy(), NetworkState(encoder, recent_BT)
+        if self.network.ngram is None:
+            return logprobs_BV, NetworkState(encoder, recent_BT)
+        others_BV, ngram = self.network.ngram.step(ids_BT, state.ngram)
+        return mixed_logprobs(logprobs_BV, others_BV, gates_B[:, None]), NetworkState(encoder, recent_BT, ngram)
+
+
+def mixed_logprobs(own: Floats, other: Floats, gates: Floats) -> Floats:
+    """Return the logs of g times one probability and 1 - g times the other, where g is the gate's sigmoid."""
+    mixed: Floats = np.logaddexp(own - np.logaddexp(0, -gates), other - np.logaddexp(0, gates))
+    return mixed
+
+
+def _sigmoid(scores: Floats) -> Floats:
+    found: Floats = np.exp(-np.logaddexp(0, -scores))
+    return found
 
 
 @dataclass(frozen=True)

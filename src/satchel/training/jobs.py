@@ -3,17 +3,19 @@
 Letters: B rows of a batch, T time, R rows of the data, C classes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from satchel.data.batches import (
-    Documents,
+    NOWHERE,
+    DocumentBatches,
     Ints,
     RowBatches,
     StreamBatches,
-    cut_documents,
     find_texts,
     generator,
     noisy,
@@ -27,11 +29,25 @@ from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
 from satchel.training.loop import Loss, Measured
 from satchel.training.settings import TrainingSettings
 
+Logprobs = npt.NDArray[np.float32]
+
 USUAL_LENGTH = 128
 
 
+class LanguageBatch(NamedTuple):
+    """What goes in, what should come out, and the log-probabilities an n-gram gives that; each (B, T)."""
+
+    inputs: Tensor
+    targets: Tensor
+    others: Tensor | None
+
+
 class LanguageJob:
-    """A language model: every token of a text from those before it."""
+    """A language model: every token of a text from those before it.
+
+    Where the network stands on an n-gram, `others` are the log-probabilities of the ids under n-grams that have not
+    seen them.
+    """
 
     def __init__(
         self,
@@ -42,43 +58,45 @@ class LanguageJob:
         *,
         stream: bool,
         valid: Ids | None = None,
+        others: Logprobs | None = None,
     ) -> None:
         self.network = network
         self.boundary = boundary
         self.valid = valid
-        self._ids, self._settings = ids, settings
+        self._ids, self._others, self._settings = ids, others, settings
         length: int = settings.length or getattr(network.encoder, "context", None) or USUAL_LENGTH
-        self._documents: Documents | None = None
-        self._batches: StreamBatches | RowBatches
+        self._batches: StreamBatches | DocumentBatches
         if stream:
-            self._batches = StreamBatches(ids, length, max(1, settings.batch_tokens // length), settings.seed)
+            rows = max(1, settings.batch_tokens // length)
+            self._batches = StreamBatches(len(ids), length, rows, settings.seed)
         else:
-            self._documents = cut_documents(ids, boundary, length)
-            lengths_R = self._documents.stops_R - self._documents.starts_R
-            self._batches = RowBatches(lengths_R, settings.batch_tokens, settings.seed)
+            self._batches = DocumentBatches(ids, boundary, length, settings.batch_tokens, settings.seed)
 
     @property
     def steps_per_epoch(self) -> int:
         """How many steps it takes to see all of the text."""
         return self._batches.steps_per_epoch
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return the inputs and targets of a step, each (B, T)."""
-        if isinstance(self._batches, StreamBatches):
-            inputs_BT, targets_BT = self._batches.batch(step)
-        else:
-            assert self._documents is not None
-            inputs_BT, targets_BT = self._documents.batch(self._batches.rows(step), self.boundary)
+    def batch(self, step: int) -> "LanguageBatch":
+        """Return what is read in a step, and what is to be said."""
+        places_BT = self._batches.places(step)
+        is_there = places_BT != NOWHERE
+        inputs_BT = np.where(is_there, np.asarray(self._ids[places_BT], np.int64), self.boundary)
+        targets_BT = np.where(is_there, np.asarray(self._ids[places_BT + 1], np.int64), NO_TARGET)
         inputs_BT = _with_noise(inputs_BT, self._ids, self.boundary, self._settings, step)
-        return torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT)
+        others = None if self._others is None else torch.from_numpy(self._others[places_BT + 1])
+        return LanguageBatch(torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT), others)
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
-        inputs_BT, targets_BT = (rows.tensor_split(parts)[part] for rows in self.batch(step))
-        count = int((targets_BT != NO_TARGET).sum())
-        inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
+        split = [rows.tensor_split(parts)[part] for rows in self.batch(step) if rows is not None]
+        count = int((split[1] != NO_TARGET).sum())
+        inputs_BT, targets_BT, *others = _moved(self.network, *split)
         smoothing = self._settings.label_smoothing
-        return Loss(self.network.loss(inputs_BT, targets_BT, "sum", smoothing=smoothing), count, count)
+        total = self.network.loss(
+            inputs_BT, targets_BT, "sum", smoothing=smoothing, others_BT=others[0] if others else None
+        )
+        return Loss(total, count, count)
 
     def validate(self) -> Measured | None:
         """Return the nats per token of the held-out text."""

@@ -1,0 +1,11 @@
+"""What the settings of every encoder have."""
+
+from pydantic import Field
+
+from satchel.config import Settings
+
+
+class ModelSettings(Settings):
+    """What a network is made of, besides its encoder."""
+
+    ngram: int = Field(0, ge=0, le=10, description="lm: stand on an n-gram of this order; 0 on none")

@@ -1,0 +1,134 @@
+"""A network that stands on an n-gram is one run and one model: trained, stopped, loaded, asked, mixed."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import satchel
+from satchel import api
+from satchel.cli.main import run as run_command
+from satchel.errors import RunError
+from satchel.runs import folder as runs
+from satchel.tasks.language import NetworkPredictor
+from tests.conftest import VERSE
+
+SMALL: dict[str, Any] = {
+    "model.width": 16,
+    "training.batch_tokens": 128,
+    "training.evaluate_every": 5,
+    "training.checkpoint_every": 7,
+    "model.ngram": 3,
+}
+OWN: dict[str, dict[str, Any]] = {"transformer": {"model.heads": 2, "model.layers": 1, "model.context": 16}}
+KINDS = ["dan", "window", "rnn", "gru", "lstm", "transformer"]
+
+
+@pytest.fixture
+def poem(tmp_path: Path) -> Path:
+    path = tmp_path / "poem.txt"
+    path.write_text(VERSE * 6)
+    return path
+
+
+def train(text: Path, out: Path, kind: str = "transformer", **options: Any) -> Any:
+    settings = {**SMALL, **OWN.get(kind, {}), **options.pop("settings", {})}
+    return satchel.train(text, model=kind, tokenizer="char", out=out, settings=settings, **options)
+
+
+@pytest.mark.parametrize("documents", ["stream", "line"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_stand_on_an_ngram_and_be_loaded(kind: str, documents: str, poem: Path, tmp_path: Path) -> None:
+    model = train(poem, tmp_path / "run", kind, steps=8, settings={"data.documents": documents})
+    again = satchel.load(tmp_path / "run")
+    assert again.evaluate() == model.report.valid
+    scored = again.score("The cat")
+    assert {"gate", "order"} <= set(scored.notes)
+    assert again.generate("The ", tokens=30, seed=0).text == model.generate("The ", tokens=30, seed=0).text
+    assert sum(again.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
+
+
+def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem: Path, tmp_path: Path) -> None:
+    model = train(poem, tmp_path / "run", steps=60, valid=0.0, settings={"training.learning_rate": 0.01})
+    counting = {"model.order": 3}
+    counted = satchel.train(poem, model="ngram", tokenizer="char", settings=counting, out=tmp_path / "counted")
+    assert isinstance(model.predictor, NetworkPredictor)
+    ngram = model.predictor.network.ngram
+    assert ngram is not None
+    ids = np.array([model.tokenizer.boundary, *model.tokenizer.encode("The cat sat").ids])
+    np.testing.assert_array_equal(ngram.score(ids).logprobs, counted.score("The cat sat").logprobs)
+    # The same lines are in every fold: the n-gram knows them by heart.
+    assert model.score(VERSE).notes["gate"].mean() < 0.1
+    assert "; n-gram: up to 2 tokens" in model.evaluate(poem).context
+
+
+def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: Path) -> None:
+    settings = {**SMALL, **OWN["transformer"], "model.dropout": 0.1, "training.dropout_after": 0, "training.noise": 0.1}
+    planned = api.plan(poem, model="transformer", tokenizer="char", steps=20, settings=settings)
+    api.carry_out(planned, out=tmp_path / "whole")
+    steps = iter(range(1, 100))
+    api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
+    api.resume(tmp_path / "part")
+    for name in (runs.MODEL, runs.NGRAM, runs.TRAIN_NGRAM, "checkpoints/step-0000000020/model.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
+
+
+def test_parts_of_a_batch_add_up_to_it(poem: Path, tmp_path: Path) -> None:
+    one = train(poem, tmp_path / "one", steps=3)
+    three = train(poem, tmp_path / "three", steps=3, settings={"training.parts": 3})
+    text = "The cat sat"
+    np.testing.assert_allclose(one.score(text).logprobs, three.score(text).logprobs, rtol=1e-4)
+
+
+def test_it_can_be_mixed_with_another_and_its_ngram_comes_along(poem: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 1)):
+        train(poem, tmp_path / name, steps=5, seed=seed)
+    made, _ = api.mix([tmp_path / "a", tmp_path / "b"], tmp_path / "mixed", poem)
+    shutil.rmtree(tmp_path / "a")
+    again = satchel.load(tmp_path / "mixed")
+    np.testing.assert_array_equal(again.score("The mat").logprobs, made.score("The mat").logprobs)
+
+
+def test_another_run_can_begin_with_its_weights(poem: Path, tmp_path: Path) -> None:
+    train(poem, tmp_path / "first", steps=5)
+    second = satchel.train(poem, start=tmp_path / "first", steps=2, out=tmp_path / "second")
+    assert isinstance(second.predictor, NetworkPredictor)
+    assert second.predictor.network.gate is not None
+
+
+def test_a_damaged_or_foreign_ngram_is_refused(poem: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    planned = api.plan(poem, model="dan", tokenizer="char", steps=20, settings=SMALL)
+    steps = iter(range(1, 100))
+    api.carry_out(planned, out=run, should_stop=lambda: next(steps) == 9)
+    whole = (run / runs.NGRAM).read_bytes()
+    (run / runs.NGRAM).write_bytes(whole[:-8] + bytes(8))
+    with pytest.raises(RunError, match="is damaged"):
+        satchel.load(run)
+    with pytest.raises(RunError, match="is not the file that the run was begun with"):
+        api.resume(run)
+    other = tmp_path / "other.txt"
+    other.write_text(VERSE.replace("c", "ç"))
+    train(other, tmp_path / "other", "dan", steps=1)
+    shutil.copy(tmp_path / "other" / runs.NGRAM, run / runs.NGRAM)
+    with pytest.raises(RunError, match="another run"):
+        satchel.load(run)
+    (run / runs.NGRAM).unlink()
+    with pytest.raises(RunError, match=runs.NGRAM):
+        satchel.load(run)
+
+
+def test_where_it_makes_no_sense_it_is_refused(poem: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "films.tsv"
+    table.write_text("label\ttext\ngood\tfine\nbad\tdull\n" * 3)
+    assert run_command(["train", str(table), "-o", str(tmp_path / "x"), "--set", "model.ngram=3"]) == 2
+    assert capsys.readouterr().err.startswith("satchel: model.ngram: only language models stand on n-grams")
+    smooth = ["--set", "model.ngram=3", "--set", "training.label_smoothing=0.1"]
+    assert run_command(["train", str(poem), "-o", str(tmp_path / "x"), "--steps", "1", *smooth]) == 2
+    assert "label_smoothing" in capsys.readouterr().err
+    for order in ("11", "-1", "x"):
+        assert run_command(["train", str(poem), "-o", str(tmp_path / "x"), "--set", f"model.ngram={order}"]) == 2
+        assert capsys.readouterr().err.startswith("satchel: model.ngram: found ")
+    assert not (tmp_path / "x").exists()
