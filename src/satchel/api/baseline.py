@@ -10,6 +10,8 @@ from satchel.evaluation.classification import Classification, classification
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.ngram.classes import ClassNgramSettings, estimate_classes
 from satchel.ngram.smoothing import NgramSettings, estimate
+from satchel.ngram.tables import Table
+from satchel.predictor import Ids
 from satchel.runs import folder as runs
 
 # More tokens than this take longer to count than anybody wants to wait for a comparison.
@@ -28,12 +30,20 @@ def counting_baseline(
     size = model.tokenizer.size + 1
     single = model.tokenizer.kind in ("char", "byte")
     if isinstance(model, LanguageModel):
-        ends = model.settings.data.documents != "stream"
-        table = estimate(tokens.ids, size, NgramSettings(order=7 if single else 5), ends=ends).table
-        return likelihood(table, held.ids, held.counts)
+        return likelihood(_ngram_of(model, tokens.ids), held.ids, held.counts)
     names = (*model.labels, *model.run.facts["labels_only_held_out"])
     gold_E = read_classes(model.folder / runs.TRAIN_CLASSES, tokens.counts.documents, len(names))
     settings = ClassNgramSettings(order=6 if single else 2)
     counted = estimate_classes(tokens.ids, gold_E, size, len(model.labels), settings, lambda done: None)
     held_E = read_classes(model.folder / runs.VALID_CLASSES, held.counts.documents, len(names))
     return classification(counted.label(held.ids), held_E, names, model.majority)
+
+
+def _ngram_of(model: LanguageModel, ids: Ids) -> Table:
+    """Return the n-gram that a network stands on, or else one of the same tokens."""
+    own = getattr(getattr(model.predictor, "network", None), "ngram", None)
+    if isinstance(own, Table):
+        return own
+    order = 7 if model.tokenizer.kind in ("char", "byte") else 5
+    ends = model.settings.data.documents != "stream"
+    return estimate(ids, model.tokenizer.size + 1, NgramSettings(order=order), ends=ends).table

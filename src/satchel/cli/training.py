@@ -267,7 +267,7 @@ def _show_report(trained: "LanguageModel | Classifier | Tagger") -> None:
     ]
     if "ngrams" in facts:
         pairs.append(("n-grams", " + ".join(f"{size:,}" for size in facts["ngrams"])))
-    else:
+    if trained.settings.model.kind != "ngram":
         pairs.append(("parameters", f"{report.parameters:,}"))
         pairs.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
     if trained.settings.task != "lm":
@@ -294,6 +294,8 @@ def _show_report(trained: "LanguageModel | Classifier | Tagger") -> None:
 def _described(trained: "LanguageModel | Classifier | Tagger") -> str:
     model, task = trained.settings.model, trained.settings.task
     kind = f"n-grams up to order {model.order}, {model.smoothing}" if model.kind == "ngram" else model.kind
+    if order := getattr(model, "ngram", 0):
+        kind += f" on n-grams up to order {order}"
     if task == "lm":
         return f"a language model (task lm), {kind}"
     labels = len(trained.run.labels)
