@@ -1,5 +1,6 @@
 """Training networks: a run folder that can be gone on with at any moment."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -38,6 +39,7 @@ from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
 from satchel.training.jobs import LabelJob, LanguageJob
+from satchel.training.processes import Team
 from satchel.training.settings import TrainingSettings
 
 # A step of less work than this is quicker on one thread.
@@ -57,7 +59,7 @@ class Watcher:
     begins: Callable[[], None] = lambda: None  # from here on steps are made that a stop has to save
 
 
-def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress) -> None:
+def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress, team: Team) -> None:
     """Write the run of a network that has not been trained yet: tokens, settings, and the weights it begins with."""
     settings = planned.settings
     assert isinstance(settings, NetworkSettings)
@@ -80,7 +82,7 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
         "counts": asdict(tokens.counts),
         "repaired": dict(corpus.repaired),
         "parameters": parameters,
-        "arithmetic": _arithmetic(settings.training, parameters),
+        "arithmetic": _arithmetic(settings.training, parameters, team),
     }
     if ngram is not None:
         facts |= {"ngrams": ngram.sizes}
@@ -136,12 +138,12 @@ def _begin_with(network: Network, start: Path, tokenizer: Tokenizer) -> None:
     saving.load_weights(network, saving.weights(network) | fitting, str(start))
 
 
-def _arithmetic(training: TrainingSettings, parameters: int) -> dict[str, Any]:
+def _arithmetic(training: TrainingSettings, parameters: int, team: Team) -> dict[str, Any]:
     """Return what decides the last bit of every sum; a run is gone on with under the same."""
     small = 6.0 * parameters * training.batch_tokens < SMALL_STEP
-    threads = training.threads or (1 if small else os.cpu_count() or 1)
+    threads = training.threads or (1 if small else max(1, (os.cpu_count() or 1) // team.local_size))
     device = training.device if training.device != "auto" else _best_device()
-    return {"threads": threads, "torch": torch.__version__, "device": device}
+    return {"threads": threads, "processes": team.size, "torch": torch.__version__, "device": device}
 
 
 def _best_device() -> str:
@@ -158,13 +160,13 @@ def check_machine(settings: NetworkSettings) -> None:
         raise MachineError(f"training.device={device}: this machine has none", "take --device auto")
 
 
-def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: Any = None) -> Any:
+def train_run(run: Path, watcher: Watcher, team: Team, reasons: tuple[str, ...] = (), own: Any = None) -> Any:
     """Train the network of a run from its beginning, or from its newest checkpoint, and return the model."""
-    with durable.locked(run):
+    with durable.locked(run) if team.is_first else contextlib.nullcontext():
         described = runs.read_config(run)
         settings = read_settings(described, run)
         assert isinstance(settings, NetworkSettings)
-        _check_arithmetic(settings, described, run)
+        _check_arithmetic(settings, described, run, team)
         _check_files(run)
         tokenizer = runs.read_run_tokenizer(run, described)
         arrays, metadata = tensors.read(run / runs.MODEL)
@@ -176,13 +178,16 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
         tokens = open_tokens(run / runs.TRAIN_TOKENS, tokenizer=tokenizer)
         job = _job(run, network, tokens, tokenizer, settings, described)
         events = _Events(run, watcher, tokenizer, tokens, network)
-        trainer = loop.Trainer(job, settings.training, events.as_asked())
-        durable.check_writable(run)
-        checkpoint.clear(run)
+        trainer = loop.Trainer(job, settings.training, events.as_asked(is_first=team.is_first), team)
+        if team.is_first:
+            durable.check_writable(run)
+            checkpoint.clear(run)
+        team.told(None)  # nobody reads what is being cleared
         if checkpoint.is_there(run):
             passed_over = saving.restore(run, trainer)
-            saving.keep_best(run, trainer, tokenizer.sha256)
             reasons = (*reasons, *(f"damaged, and passed over: {fault}" for fault in passed_over))
+            if team.is_first:
+                saving.keep_best(run, trainer, tokenizer.sha256)
         elif metadata.get("step") != "0":
             raise RunError("has no checkpoint to go on from", "train it again", where=str(run))
         if trainer.done() >= 1:
@@ -193,10 +198,11 @@ def train_run(run: Path, watcher: Watcher, reasons: tuple[str, ...] = (), own: A
             )
         watcher.begins()
         stopped = _on_threads(described.facts["arithmetic"]["threads"], trainer)
+        team.told(None)  # all of it is written
     model: LanguageModel | Classifier | Tagger = load_model(run, own)
     state = trainer.progress
     # Who interrupts does not want to wait.
-    measures = stopped != "interrupted" and (run / runs.VALID_TOKENS).exists()
+    measures = team.is_first and stopped != "interrupted" and (run / runs.VALID_TOKENS).exists()
     if measures:
         watcher.progress("evaluating", None)
     model.report = TrainReport(
@@ -253,9 +259,9 @@ def _check_files(run: Path) -> None:
             raise RunError("is not the file that the run was begun with", where=str(run / name))
 
 
-def _check_arithmetic(settings: NetworkSettings, described: runs.RunConfig, run: Path) -> None:
+def _check_arithmetic(settings: NetworkSettings, described: runs.RunConfig, run: Path, team: Team) -> None:
     before = described.facts["arithmetic"]
-    now = _arithmetic(settings.training, described.facts["parameters"]) | {"threads": before["threads"]}
+    now = _arithmetic(settings.training, described.facts["parameters"], team) | {"threads": before["threads"]}
     for name, value in before.items():
         if now[name] != value:
             raise RunError(
@@ -284,8 +290,10 @@ class _Events:
         self._bytes = counts.bytes / max(1, counts.tokens) if counts.lossless else None
         self._sampled = 0.0
 
-    def as_asked(self) -> loop.Events:
-        """Return what the loop calls."""
+    def as_asked(self, *, is_first: bool) -> loop.Events:
+        """Return what the loop calls; of several processes one tells and writes."""
+        if not is_first:
+            return loop.Events(_untold, _untold, _untold, self.watcher.should_stop)
         return loop.Events(self.stepped, self.validated, self.save, self.watcher.should_stop)
 
     def stepped(self, state: loop.Progress, done: float) -> None:
@@ -333,6 +341,10 @@ class _Events:
             self.watcher.note(f"could not save: {why}; going on, and trying again")
             return why
         return ""
+
+
+def _untold(*anything: object) -> None:
+    del anything
 
 
 def _clock(seconds: float) -> str:

@@ -13,6 +13,7 @@ from satchel.api.planning import Plan, TrainOptions, default_out, plan
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
 from satchel.api.tagging import Tagger
 from satchel.errors import RunError, SettingsError
+from satchel.launch import launch
 from satchel.runs import folder as runs
 from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, file_source, stdin_source
@@ -50,37 +51,50 @@ def carry_out(
 ) -> LanguageModel | Classifier | Tagger:
     """Train as planned. The run folder appears whole, or not at all; that of a network before it is trained."""
     settings = planned.settings
-    counts = isinstance(settings, (LanguageSettings, ClassifierSettings))
-    if isinstance(settings, (LanguageSettings, ClassifierSettings)) and settings.model.smoothing == "imported":
-        raise SettingsError("model.smoothing=imported: such a model is not trained", "use kneser-ney")
-    if not isinstance(settings, (LanguageSettings, ClassifierSettings)):
-        from satchel.api.network_training import check_machine
-
-        check_machine(settings)
     target = Path(out) if out is not None else default_out(planned.data)
-    began = time.perf_counter()
-    changing = () if counts else (runs.MODEL, runs.METRICS, runs.SAMPLES)
-    with durable.new_folder(target, runs.is_run if force else None, changing) as folder:
-        if planned.data == "-":
-            with folder.create("stdin.txt") as handle:
-                stdin_source(handle)
-            source = file_source(folder.path / "stdin.txt", "-")
-            corpus = Corpus("-", (source,), settings.data)
-        else:
-            corpus = open_corpus(
-                planned.data, settings.data, settings.training.seed, lambda stage: progress(stage, None)
-            )
-        if isinstance(settings, ClassifierSettings):
-            return fit_classifier(folder, corpus, planned, target, began, progress)
-        if counts:
-            return fit_language_model(folder, corpus, planned, target, began, progress)
-        from satchel.api.network_training import Watcher, prepare, train_run
+    if isinstance(settings, (LanguageSettings, ClassifierSettings)):
+        if settings.model.smoothing == "imported":
+            raise SettingsError("model.smoothing=imported: such a model is not trained", "use kneser-ney")
+        if launch().size > 1:
+            raise SettingsError("n-grams are counted by one process", "start it without torchrun")
+        return _count(planned, target, force, progress)
+    from satchel.api.network_training import Watcher, check_machine, prepare, train_run
+    from satchel.training.processes import joined
 
-        prepare(folder, corpus, planned, progress)
-    trained: LanguageModel | Classifier | Tagger = train_run(
-        target, Watcher(progress, note, should_stop, begins), planned.reasons, planned.own
-    )
+    check_machine(settings)
+    with joined() as team:
+        if team.is_first and not (team.restarts and _was_begun(target, planned)):
+            changing = (runs.MODEL, runs.METRICS, runs.SAMPLES)
+            with durable.new_folder(target, runs.is_run if force else None, changing) as folder:
+                prepare(folder, _corpus(folder, planned, progress), planned, progress, team)
+        team.told(None)  # the run is there
+        trained: LanguageModel | Classifier | Tagger = train_run(
+            target, Watcher(progress, note, should_stop, begins), team, planned.reasons, planned.own
+        )
     return trained
+
+
+def _count(planned: Plan, target: Path, force: bool, progress: Progress) -> LanguageModel | Classifier:
+    began = time.perf_counter()
+    with durable.new_folder(target, runs.is_run if force else None) as folder:
+        corpus = _corpus(folder, planned, progress)
+        fit = fit_classifier if isinstance(planned.settings, ClassifierSettings) else fit_language_model
+        return fit(folder, corpus, planned, target, began, progress)
+
+
+def _corpus(folder: durable.NewFolder, planned: Plan, progress: Progress) -> Corpus:
+    """Return what a training reads; what comes through a pipe is kept in its folder."""
+    settings = planned.settings
+    if planned.data == "-":
+        with folder.create("stdin.txt") as handle:
+            stdin_source(handle)
+        return Corpus("-", (file_source(folder.path / "stdin.txt", "-"),), settings.data)
+    return open_corpus(planned.data, settings.data, settings.training.seed, lambda stage: progress(stage, None))
+
+
+def _was_begun(target: Path, planned: Plan) -> bool:
+    """Return whether the same training is there already: then processes that were started again go on with it."""
+    return runs.is_run(target) and runs.read_config(target).settings == planned.settings.model_dump(mode="json")
 
 
 def resume(
@@ -100,5 +114,7 @@ def resume(
     if isinstance(read_settings(described, Path(run)), (LanguageSettings, ClassifierSettings, MixRunSettings)):
         raise RunError("was counted, not trained in steps: there is nothing to go on with", where=str(run))
     from satchel.api.network_training import Watcher, train_run
+    from satchel.training.processes import joined
 
-    return train_run(Path(run), Watcher(progress, note, should_stop, begins), own=model)
+    with joined() as team:
+        return train_run(Path(run), Watcher(progress, note, should_stop, begins), team, own=model)

@@ -13,6 +13,7 @@ import typer
 import satchel
 from satchel.cli import answers, classifying, comparing, files, lessons, training
 from satchel.errors import SatchelError
+from satchel.launch import launch
 
 app = typer.Typer(
     name="satchel",
@@ -70,7 +71,7 @@ def run(arguments: list[str]) -> int:
         code = command.main(arguments, prog_name="satchel", standalone_mode=False)
         sys.stdout.flush()
     except SatchelError as error:
-        return _tell(error, str(error))
+        return _tell(error, str(error)) if launch().is_first else 2
     except BrokenPipeError:
         return _seen_enough()
     except SystemExit as left:

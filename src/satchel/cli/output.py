@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from satchel.launch import launch
+
 SCHEMA = 1
 # Nothing is said of what takes less than this; without a terminal, a line every so often.
 PATIENCE = 2.0
@@ -29,8 +31,9 @@ def _finite(value: Any) -> Any:
 
 
 def say(text: str) -> None:
-    """Print a message that is not a result."""
-    print(text, file=sys.stderr)
+    """Print a message that is not a result; of several processes the first one speaks."""
+    if launch().is_first:
+        print(text, file=sys.stderr)
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
@@ -62,6 +65,7 @@ class Progress:
         self._began = self._said = time.monotonic()
         self._is_live = sys.stderr.isatty()
         self._is_shown = False
+        self._speaks = launch().is_first
         self._stage = ""
 
     def __enter__(self) -> "Progress":
@@ -80,7 +84,7 @@ class Progress:
 
     def __call__(self, stage: str, done: float | None) -> None:
         now = time.monotonic()
-        if now - self._began < PATIENCE:
+        if now - self._began < PATIENCE or not self._speaks:
             return
         interval = 0.1 if self._is_live else INTERVAL
         if now - self._said < interval and (stage == self._stage or not self._is_live):

@@ -19,6 +19,7 @@ from satchel.cli.reading import (
     TextColumn,
     reading,
 )
+from satchel.launch import launch
 
 if TYPE_CHECKING:
     from satchel.api import Classifier, LanguageModel, Plan, Tagger
@@ -176,6 +177,8 @@ class Stopping:
 
 def _finish(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping, as_json: bool) -> None:
     """Print what came of a training, and leave as it was asked to."""
+    if not launch().is_first:
+        return
     if as_json:
         emit_json(train_json(trained))
     else:

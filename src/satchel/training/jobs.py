@@ -90,6 +90,8 @@ class LanguageJob:
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
         split = [rows.tensor_split(parts)[part] for rows in self.batch(step) if rows is not None]
+        if not len(split[0]):
+            return _nothing(self.network)
         count = int((split[1] != NO_TARGET).sum())
         inputs_BT, targets_BT, *others = _moved(self.network, *split)
         smoothing = self._settings.label_smoothing
@@ -137,8 +139,8 @@ class LabelJob:
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
         rows = np.array_split(self._batches.rows(step), parts)[part]
-        if not len(rows):  # a batch of few rows, in many parts
-            return Loss(self.network.head.weight.sum() * 0, 0, 0)
+        if not len(rows):
+            return _nothing(self.network)
         ids_BT, keep_BT = self._texts.batch(rows)
         ids_BT = _with_noise(ids_BT, self._texts.ids, self.boundary, self._settings, step, part)
         gold = self._gold_of(rows)
@@ -171,6 +173,12 @@ class LabelJob:
         if isinstance(network, TaggingNetwork):
             return _measured(NetworkTagger(network, boundary).label(ids), gold)
         return _measured(NetworkLabeller(network, boundary).label(ids), gold)
+
+
+def _nothing(network: nn.Module) -> Loss:
+    """Return the loss of no rows at all, where a batch of few has many parts: every gradient of it is zero."""
+    none = torch.stack([parameter.sum() * 0 for parameter in network.parameters()])
+    return Loss(none.sum(), 0, 0)
 
 
 def _with_noise(ids_BT: Ints, text: Ids, boundary: int, settings: TrainingSettings, *place: int) -> Ints:

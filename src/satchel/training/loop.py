@@ -4,6 +4,7 @@ A step computes the loss and its gradient, looks whether both are sound, and onl
 outside of it draws from its random numbers: they are seeded anew in every step.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from satchel.data.batches import generator
 from satchel.errors import SatchelError
 from satchel.nn.dropout import switch_dropout
 from satchel.training.optimizer import Optimizer
+from satchel.training.processes import ALONE, Team, apart
 from satchel.training.schedule import learning_rate
 from satchel.training.settings import TrainingSettings
 
@@ -96,13 +98,24 @@ class Events:
     should_stop: Callable[[], bool]
 
 
-class Trainer:
-    """Trains a job until its budget is spent."""
+class _Losses(nn.Module):
+    """A job as a module whose answer is a loss: what torch needs where several processes share gradients."""
 
-    def __init__(self, job: Job, settings: TrainingSettings, events: Events, progress: Progress | None = None) -> None:
-        self.job, self.settings, self.events = job, settings, events
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job, self.network = job, job.network
+
+    def forward(self, step: int, part: int, parts: int) -> Loss:
+        return self.job.loss(step, part, parts)
+
+
+class Trainer:
+    """Trains a job until its budget is spent. Several processes train one job: each reads its part of every batch."""
+
+    def __init__(self, job: Job, settings: TrainingSettings, events: Events, team: Team = ALONE) -> None:
+        self.job, self.settings, self.events, self.team = job, settings, events, team
         self.optimizer = Optimizer(job.network, settings)
-        self.progress = progress or Progress()
+        self.progress = Progress()
 
     @property
     def total_steps(self) -> int | None:
@@ -126,10 +139,13 @@ class Trainer:
         progress, settings = self.progress, self.settings
         stopped: Stopped = "finished" if self.total_steps is not None else "time"
         self.job.network.train()
+        losses = self.team.shared(_Losses(self.job))
         while self.done() < 1:
             began = time.perf_counter()
-            self._step()
-            progress.seconds += time.perf_counter() - began
+            self._step(losses)
+            # All processes have the same clock, and stop together.
+            seconds, asked = self.team.added(time.perf_counter() - began, self.events.should_stop())
+            progress.seconds += seconds / self.team.size
             self.events.stepped(progress, self.done())
             is_last = self.done() >= 1
             improved = False
@@ -138,7 +154,7 @@ class Trainer:
             if settings.patience and progress.validations_since_best >= settings.patience:
                 stopped = "patience"
                 break
-            if self.events.should_stop():
+            if asked:
                 stopped = "interrupted"
                 break
             if (improved or progress.step % settings.checkpoint_every == 0) and not is_last:
@@ -146,33 +162,38 @@ class Trainer:
         self.events.save(self)
         return stopped
 
-    def _step(self) -> None:
-        progress, settings = self.progress, self.settings
+    def _step(self, losses: nn.Module) -> None:
+        progress, settings, team = self.progress, self.settings, self.team
         # What is read for the first time cannot have been learned by heart yet.
         switch_dropout(self.job.network, progress.step >= settings.dropout_after * self.job.steps_per_epoch)
         self.optimizer.zero_grad()
-        total, targets, tokens = 0.0, 0, 0
         device = self.optimizer.parameters[0].device.type
         half = torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16")
         own: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
         with torch.random.fork_rng(**own), half:
-            seed = int(generator("step", settings.seed, progress.step).integers(0, 1 << 62))
+            others = () if team.is_first else (team.rank,)
+            seed = int(generator("step", settings.seed, progress.step, *others).integers(0, 1 << 62))
             # The general way asks every device there could be, which takes longer than all else here.
             (torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed)(seed)
-            losses = []
+            found: list[Loss] = []
             for part in range(settings.parts):
-                loss = self.job.loss(progress.step, part, settings.parts)
-                loss.total.backward()
-                losses.append(loss.total.detach())
-                targets += loss.targets
-                tokens += loss.tokens
-            total = float(sum(losses))
+                is_last = part == settings.parts - 1
+                with contextlib.nullcontext() if is_last else apart(losses):
+                    loss = losses(progress.step, part * team.size + team.rank, settings.parts * team.size)
+                    loss.total.backward()
+                found.append(Loss(loss.total.detach(), loss.targets, loss.tokens))
+            total, targets, tokens = team.added(
+                float(sum(loss.total for loss in found)),
+                sum(loss.targets for loss in found),
+                sum(loss.tokens for loss in found),
+            )
         mean = total / max(1, targets)
         gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
-        norm = float(nn.utils.get_total_norm(gradients)) / max(1, targets)
+        # From the mean over the processes to the sum over all targets, and to the mean over those.
+        factor = team.size / max(1, targets)
+        norm = float(nn.utils.get_total_norm(gradients)) * factor
         if self._is_sound(mean, norm):
-            # From the sum over the targets to their mean, and no longer than allowed.
-            torch._foreach_mul_(gradients, min(1.0, settings.clip / max(norm, 1e-12)) / max(1, targets))
+            torch._foreach_mul_(gradients, factor * min(1.0, settings.clip / max(norm, 1e-12)))
             self.optimizer.step(learning_rate(self.done(), settings.warmup, settings.decay))
             progress.recent = [*progress.recent[1 - RECENT :], mean]
             progress.skipped_in_a_row = 0
@@ -186,7 +207,7 @@ class Trainer:
                 )
         self.optimizer.zero_grad()
         progress.step += 1
-        progress.tokens += tokens
+        progress.tokens += int(tokens)
 
     def _is_sound(self, loss: float, norm: float) -> bool:
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -199,7 +220,7 @@ class Trainer:
     def _validate(self) -> bool:
         """Validate, and return whether it never went better."""
         progress = self.progress
-        found = self.job.validate()
+        found = self.team.told(self.job.validate() if self.team.is_first else None)
         self.job.network.train()
         if found is None:
             return False

@@ -1,0 +1,124 @@
+"""Several processes under torchrun: the same training as by one; one of them writes; whoever is killed starts again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import satchel
+from satchel import tensors
+from satchel.launch import Launch, launch
+from tests.conftest import VERSE
+
+SETTINGS = {
+    "model.width": 16,
+    "model.heads": 2,
+    "model.layers": 1,
+    "model.context": 16,
+    "training.batch_tokens": 128,
+    "training.threads": 1,
+    "training.evaluate_every": 10,
+    "training.checkpoint_every": 10,
+}
+
+
+@pytest.fixture
+def poem(tmp_path: Path) -> Path:
+    path = tmp_path / "poem.txt"
+    path.write_text(VERSE * 6)
+    return path
+
+
+def start(text: Path, out: Path, *options: str, restarts: int = 0, **settings: Any) -> "subprocess.Popen[str]":
+    """Return two processes that train one network."""
+    given = [f"--set={key}={value}" for key, value in {**SETTINGS, **settings}.items()]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}"]
+    train = ["-m", "satchel", "train", str(text), "--tokenizer", "char", "-o", str(out), *given, *options]
+    return subprocess.Popen(
+        [sys.executable, *launcher, *train],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def weights(run: Path, step: int) -> dict[str, Any]:
+    return tensors.read(run / "checkpoints" / f"step-{step:010}" / "model.safetensors")[0]
+
+
+def test_two_processes_train_as_one_does_and_one_of_them_speaks(poem: Path, tmp_path: Path) -> None:
+    out, err = finished(start(poem, tmp_path / "two", "--model=transformer", "--steps=30", "--json"))
+    assert json.loads(out)["steps"] == 30
+    assert err.count("step 10: held-out loss") == 1
+    one = satchel.train(poem, model="transformer", tokenizer="char", steps=30, settings=SETTINGS, out=tmp_path / "one")
+    for step in (20, 30):
+        ours, theirs = weights(tmp_path / "one", step), weights(tmp_path / "two", step)
+        for name, array in ours.items():
+            np.testing.assert_allclose(theirs[name], array, atol=2e-4, err_msg=name)
+    both = satchel.load(tmp_path / "two")
+    assert both.run.facts["arithmetic"]["processes"] == 2
+    assert both.evaluate().nats_per_token == pytest.approx(one.report.valid.nats_per_token, abs=1e-3)
+    lines = [json.loads(line) for line in (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [10, 20, 30]
+
+
+def test_a_killed_process_starts_again_from_the_last_checkpoint_with_the_same_bits(poem: Path, tmp_path: Path) -> None:
+    def begun(out: Path) -> "subprocess.Popen[str]":
+        random = {"model.dropout": 0.1, "training.dropout_after": 0, "training.noise": 0.1}
+        return start(poem, out, "--model=transformer", "--steps=400", restarts=3, **random)
+
+    finished(begun(tmp_path / "whole"))
+    killed = begun(tmp_path / "killed")
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    while not any(int(path.name[5:]) >= 40 for path in checkpoints.glob("step-*")):
+        assert killed.poll() is None
+        time.sleep(0.02)
+    os.kill(workers(killed.pid)[-1], signal.SIGKILL)
+    finished(killed)
+    last = "checkpoints/step-0000000400/model.safetensors"
+    assert (tmp_path / "killed" / last).read_bytes() == (tmp_path / "whole" / last).read_bytes()
+    # Where it was started again, steps were measured twice.
+    lines = [json.loads(line)["step"] for line in (tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()]
+    assert sorted(set(lines)) == list(range(10, 401, 10))
+    assert satchel.load(tmp_path / "killed").evaluate() == satchel.load(tmp_path / "whole").evaluate()
+
+
+def workers(parent: int) -> list[int]:
+    """Return the processes that a launcher has started, in their order."""
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    named = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found}
+    return sorted(pid for pid, line in named.items() if b"satchel" in line)
+
+
+def test_what_is_wrong_is_told_once(poem: Path, tmp_path: Path) -> None:
+    process = start(poem, tmp_path / "x", "--model=transformer", "--steps=3", **{"model.heads": 3})
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert err.count("satchel: model") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_process_that_nobody_launched_is_the_first_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert launch() == Launch()
+    monkeypatch.setenv("WORLD_SIZE", "4")  # some schedulers set it for everything they start
+    assert launch().is_first
+    for name, value in (("RANK", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
+        monkeypatch.setenv(name, value)
+    assert launch() == Launch(rank=1, size=4)
+    assert not launch().is_first
