@@ -12,6 +12,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from satchel.launch import Launch, launch
@@ -68,7 +69,10 @@ def joined() -> Iterator[Team]:
     on_cards = torch.cuda.device_count() > found.local_rank
     if on_cards:
         torch.cuda.set_device(found.local_rank)
-    dist.init_process_group("nccl" if on_cards else "gloo")
+    # The store outlives processes that are started again: they must not find each other's old addresses in it.
+    store, rank, size = next(rendezvous("env://"))
+    store = dist.PrefixStore(f"start-{found.restarts}", store)  # type: ignore[attr-defined]
+    dist.init_process_group("nccl" if on_cards else "gloo", store=store, rank=rank, world_size=size)
     try:
         yield Team(**asdict(found))
     finally:
