@@ -1,5 +1,6 @@
 """Comparison: the values are those of `evaluate`, intervals cover, and copies never differ."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -86,7 +87,24 @@ def test_values_are_those_of_evaluate_whatever_the_tokenizer(
         assert row.value == pytest.approx(satchel.load(run).evaluate(text).bits_per_byte, rel=1e-12)
         assert row.low <= row.value <= row.high
     characters = len(text.read_text())
-    assert found.units == {"stream": -(-characters // 1000), "line": 300, "file": 1}[rule]
+    block = min(1000, characters // 20)
+    assert found.units == {"stream": -(-characters // block), "line": 300, "file": 1}[rule]
+
+
+def test_of_a_short_text_the_blocks_are_short_and_of_one_document_nothing_is_clear(tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_text("the cat sat on the mat and " * 20)
+    for name, rule in (("a", "stream"), ("b", "stream"), ("c", "file"), ("d", "file")):
+        settings = {"model.order": 2 if name in "ac" else 4, "data.documents": rule}
+        satchel.train(path, model="ngram", tokenizer="char", settings=settings, out=tmp_path / name)
+    blocks = api.compare([tmp_path / "a", tmp_path / "b"], path)
+    assert blocks.units == 20
+    assert blocks.pairs[0].is_clear
+    assert blocks.rows[0].low < blocks.rows[0].value < blocks.rows[0].high
+    one = api.compare([tmp_path / "c", tmp_path / "d"], path)
+    assert one.units == 1
+    assert not one.pairs[0].is_clear
+    assert (one.rows[0].low, one.rows[0].high) == (-math.inf, math.inf)
 
 
 def test_characters_of_several_bytes_are_counted_in_their_blocks(tmp_path: Path) -> None:
@@ -175,9 +193,10 @@ def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, t
     tokens = scratch_tokens(corpus, model.tokenizer, "stream")
     costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
     logprobs = model.predictor.score(tokens.ids).logprobs
-    wanted = [-logprobs[start : start + 1000].sum() for start in range(0, len(logprobs), 1000)]
+    block = len(logprobs) // 20
+    wanted = [-logprobs[start : start + block].sum() for start in range(0, len(logprobs), block)]
     assert costs.nats == pytest.approx(wanted, rel=1e-12)
-    assert costs.sizes.tolist() == [1000.0] * (len(wanted) - 1) + [len(logprobs) % 1000]
+    assert costs.sizes.tolist() == [float(block)] * (len(wanted) - 1) + [len(logprobs) % block]
 
 
 @pytest.mark.parametrize(("rule", "tokenizer"), [("stream", "char"), ("line", "bpe:300"), ("line", "word")])

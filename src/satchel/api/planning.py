@@ -35,12 +35,9 @@ class Plan:
     data: str
     tokenizer: Tokenizer | None
     reasons: tuple[str, ...]
+    chosen: frozenset[str] = frozenset()  # the settings that were chosen here, and not by the user
     own: Any = None  # an encoder of the user's own, or what makes one
     start: Path | None = None  # the run whose weights are begun with
-
-    def chose(self, key: str) -> bool:
-        """Return whether a setting was chosen here, and not by the user."""
-        return any(reason.startswith(f"{key}=") for reason in self.reasons)
 
     def estimates(self) -> dict[str, int]:
         """Return about how many tokens, parameters, bytes of memory and seconds the training would take."""
@@ -111,104 +108,126 @@ KEYS = {
 USUAL_KINDS = {"lm": "transformer", "tag": "transformer", "classify": "dan"}
 
 
+class Choices:
+    """The settings that were given, and those that are chosen beside them, with the reasons."""
+
+    def __init__(self, tree: config.Tree) -> None:
+        self.tree = tree
+        self.reasons: list[str] = []
+        self.chosen: set[str] = set()
+
+    def is_set(self, key: str) -> bool:
+        """Return whether a setting was given or chosen; what is no group of settings is told later."""
+        group, name = key.split(".")
+        held = self.tree.get(group, {})
+        return not isinstance(held, dict) or name in held
+
+    def choose(self, key: str, value: Any, why: str) -> None:
+        """Choose a setting that was not given."""
+        if self.is_set(key):
+            return
+        self.give(key, value)
+        self.chosen.add(key)
+        self.reasons.append(f"{key}={value:g}: {why}" if isinstance(value, float) else f"{key}={value}: {why}")
+
+    def give(self, key: str, value: Any) -> None:
+        """Take a setting for one that was given."""
+        self.tree = config.merge(self.tree, _nested(key, value))
+
+
 def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
     """Return what `train` would do with the same arguments."""
     tree: config.Tree = {}
     for key, value in (options.get("settings") or {}).items():
         tree = config.merge(tree, _nested(key, value))
     recipe, model = options.get("recipe"), options.get("model")
-    tree = config.merge(read_recipe(str(recipe)) if recipe is not None else {}, tree)
+    choices = Choices(config.merge(read_recipe(str(recipe)) if recipe is not None else {}, tree))
     for option, key in KEYS.items():
         if (given := options.get(option)) is not None:
-            tree = config.merge(tree, _nested(key, given))
+            choices.give(key, given)
     if model is not None:
         kind = {"kind": model} if isinstance(model, str) else {"kind": "own", "name": _name_of(model)}
-        tree = config.merge(tree, {"model": kind})
-    reasons: list[str] = []
+        choices.give("model", kind)
     where = str(recipe) if recipe is not None else ""
     start = options.get("start")
-    existing = _chosen_tokenizer(tree, options.get("tokenizer"), start, reasons)
+    existing = _chosen_tokenizer(choices, options.get("tokenizer"), start)
     if existing is not None and existing.kind in KINDS:
-        tree = config.merge(tree, {"tokenizer": {"kind": existing.kind}})
+        choices.give("tokenizer.kind", existing.kind)
     elif existing is None and (choice := options.get("tokenizer")) is not None:
         chosen = parse_tokenizer(str(choice))
         assert not isinstance(chosen, Path)
-        tree = config.merge(tree, {"tokenizer": chosen.model_dump(exclude_unset=True, exclude_none=True)})
-    if "task" not in tree:
-        tree["task"] = _task_of(str(data), tree)
-        if tree["task"] != "lm":
-            reasons.append(f"task={tree['task']}: as the data says")
+        choices.give("tokenizer", chosen.model_dump(exclude_unset=True, exclude_none=True))
+    if "task" not in choices.tree:
+        choices.give("task", _task_of(str(data), choices.tree))
+        if choices.tree["task"] != "lm":
+            choices.reasons.append(f"task={choices.tree['task']}: as the data says")
     if start is not None:
-        tree = _as_begun(tree, Path(start), reasons)
-    tree = _usual_kind(tree, reasons)
-    tree = _network_defaults(tree, str(data), options.get("size"), reasons)
-    build_settings(tree, where)  # whatever is wrong with what was given is told before anything is chosen
-    tree = _suited(tree, str(data), existing, reasons)
-    settings = build_settings(tree, where)
-    own = model if model is not None and not isinstance(model, str) else None
-    return Plan(settings, str(data), existing, tuple(reasons), own, Path(start) if start is not None else None)
+        _as_begun(choices, Path(start))
+    _usual_kind(choices)
+    _network_defaults(choices, str(data), options.get("size"))
+    build_settings(choices.tree, where)  # whatever is wrong with what was given is told before anything is chosen
+    _suited(choices, str(data), existing)
+    return Plan(
+        build_settings(choices.tree, where),
+        str(data),
+        existing,
+        tuple(choices.reasons),
+        frozenset(choices.chosen),
+        own=model if model is not None and not isinstance(model, str) else None,
+        start=Path(start) if start is not None else None,
+    )
 
 
-def _chosen_tokenizer(
-    tree: config.Tree, choice: str | Path | None, start: str | Path | None, reasons: list[str]
-) -> Tokenizer | None:
+def _chosen_tokenizer(choices: Choices, choice: str | Path | None, start: str | Path | None) -> Tokenizer | None:
     """Return the tokenizer that is there already: one that was named, or that of the run that is begun with."""
     chosen = parse_tokenizer(str(choice)) if choice is not None else None
-    if start is not None and choice is None and "tokenizer" not in tree:
+    if start is not None and choice is None and "tokenizer" not in choices.tree:
         chosen = Path(start)
     if not isinstance(chosen, Path):
         return None
     existing = load_tokenizer(chosen)
-    reasons.append(f"tokenizer: {existing.kind}, {existing.size:,} tokens, from {chosen}")
+    choices.reasons.append(f"tokenizer: {existing.kind}, {existing.size:,} tokens, from {chosen}")
     return existing
 
 
-def _as_begun(tree: config.Tree, start: Path, reasons: list[str]) -> config.Tree:
-    """Return the tree with the model of the run whose weights are begun with."""
+def _as_begun(choices: Choices, start: Path) -> None:
+    """Take over the model of the run whose weights are begun with."""
     model = read_config(start).settings["model"]
     if model.get("kind") not in NETWORKS:
         raise SettingsError("is no network: there are no weights to begin with", where=str(start))
-    reasons.append(f"model: {model['kind']}, as in {start}")
-    return config.merge({"model": model}, tree)
+    choices.reasons.append(f"model: {model['kind']}, as in {start}")
+    choices.tree = config.merge({"model": model}, choices.tree)
 
 
-def _usual_kind(tree: config.Tree, reasons: list[str]) -> config.Tree:
-    model = tree.get("model", {})
-    if not isinstance(model, dict) or "kind" in model:
-        return tree
+def _usual_kind(choices: Choices) -> None:
+    model, task = choices.tree.get("model", {}), choices.tree["task"]
+    if not isinstance(model, dict):
+        return
     # Settings that only counting has say that counting is meant.
-    task = tree["task"]
     counts = {"order", "smoothing", "prune", "background"} & set(model)
     kind = "ngram" if counts else USUAL_KINDS.get(task, "ngram")
-    reasons.append(f"model.kind={kind}: the usual one for the task {task}")
-    return config.merge(tree, _nested("model.kind", kind))
+    choices.choose("model.kind", kind, f"the usual one for the task {task}")
 
 
-def _suited(tree: config.Tree, data: str, existing: Tokenizer | None, reasons: list[str]) -> config.Tree:
-    """Return the tree with what suits the data and nobody set: documents, a tokenizer, an order."""
-
-    def choose(key: str, value: Any, why: str) -> None:
-        nonlocal tree
-        tree = config.merge(tree, _nested(key, value))
-        reasons.append(f"{key}={value}: {why}")
-
+def _suited(choices: Choices, data: str, existing: Tokenizer | None) -> None:
+    """Choose what suits the data and nobody set: documents, a tokenizer, an order."""
+    task = choices.tree["task"]
     if data in BUILTINS:
         builtin = BUILTINS[data]
-        if tree["task"] == "lm" and not _is_set(tree, "data.documents"):
-            choose("data.documents", builtin.documents, f"as suits {data}")
-        if existing is None and not _is_set(tree, "tokenizer.kind") and builtin.tokenizer != "bpe":
-            choose("tokenizer.kind", builtin.tokenizer, f"as suits {data}")
-    elif tree["task"] == "tag" and existing is None and not _is_set(tree, "tokenizer.kind"):
-        corpus = open_corpus(data, config.build(DataSettings, tree.get("data", {})))
+        if task == "lm":
+            choices.choose("data.documents", builtin.documents, f"as suits {data}")
+        if existing is None and builtin.tokenizer != "bpe":
+            choices.choose("tokenizer.kind", builtin.tokenizer, f"as suits {data}")
+    elif task == "tag" and existing is None and not choices.is_set("tokenizer.kind"):
+        corpus = open_corpus(data, config.build(DataSettings, choices.tree.get("data", {})))
         by_letter = are_characters(islice(read_tagged(corpus), SEEN_ROWS))
-        choose("tokenizer.kind", "char" if by_letter else "word", "what the tags belong to")
-    settings = build_settings(tree)
+        choices.choose("tokenizer.kind", "char" if by_letter else "word", "what the tags belong to")
+    settings = build_settings(choices.tree)
     kind = existing.kind if existing else settings.tokenizer.kind
     counts = isinstance(settings, (LanguageSettings, ClassifierSettings))
-    if counts and kind in ("char", "byte") and not _is_set(tree, "model.order"):
+    if counts and kind in ("char", "byte"):
         single = "characters" if kind == "char" else "bytes"
-        choose("model.order", 7 if tree["task"] == "lm" else 6, f"single {single} need a longer context")
-    return tree
+        choices.choose("model.order", 7 if task == "lm" else 6, f"single {single} need a longer context")
 
 
 def _name_of(model: Any) -> str:
@@ -216,36 +235,30 @@ def _name_of(model: Any) -> str:
     return f"{made.__module__}.{made.__qualname__}"
 
 
-def _network_defaults(tree: config.Tree, data: str, size: str | None, reasons: list[str]) -> config.Tree:
-    """Return the tree with what a network needs and nobody set: a size, a budget, something held out."""
-    model = tree.get("model", {})
+def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
+    """Choose what a network needs and nobody set: a size, a budget, something held out."""
+    model = choices.tree.get("model", {})
     if not isinstance(model, dict) or model.get("kind") not in (*NETWORKS, "own"):
         if size is not None:
             raise SettingsError(f"--size {size}: n-grams have none", "name a network with --model, such as transformer")
-        return tree
+        return
+    is_transformer = model.get("kind") == "transformer"
     if size is not None:
         from satchel.models.build import SIZES, size_tree
 
         if size not in SIZES:
             raise SettingsError(f"--size {size}: found no such size", f"expected {', '.join(SIZES)}")
-        tree = config.merge({"model": size_tree(model["kind"], size)}, tree)
-    training = tree.get("training", {})
+        choices.tree = config.merge({"model": size_tree(model["kind"], size)}, choices.tree)
+    training = choices.tree.get("training", {})
     if isinstance(training, dict) and not {"steps", "minutes", "epochs"} & set(training):
-        tree = config.merge(tree, _nested("training.minutes", USUAL_MINUTES))
-        reasons.append(f"training.minutes={USUAL_MINUTES:g}: nobody said how long")
-    if model.get("kind") == "transformer" and not _is_set(tree, "training.optimizer"):
-        tree = config.merge(tree, _nested("training.optimizer", "muon"))
-        reasons.append("training.optimizer=muon: transformers learn quicker with it")
-    valid = BUILTINS[data].valid if data in BUILTINS else 0.05
-    if valid and not _is_set(tree, "data.valid"):
-        tree = config.merge(tree, _nested("data.valid", valid))
-        reasons.append(f"data.valid={valid}: to see how it goes")
-    length = BUILTINS[data].length if data in BUILTINS else None
-    key = "model.context" if model.get("kind") == "transformer" else "training.length"
-    if length and not _is_set(tree, key):
-        tree = config.merge(tree, _nested(key, length))
-        reasons.append(f"{key}={length}: as long as the documents of {data}")
-    return tree
+        choices.choose("training.minutes", USUAL_MINUTES, "nobody said how long")
+    if is_transformer:
+        choices.choose("training.optimizer", "muon", "transformers learn quicker with it")
+    if valid := BUILTINS[data].valid if data in BUILTINS else 0.05:
+        choices.choose("data.valid", valid, "to see how it goes")
+    if length := BUILTINS[data].length if data in BUILTINS else None:
+        key = "model.context" if is_transformer else "training.length"
+        choices.choose(key, length, f"as long as the documents of {data}")
 
 
 def _task_of(data: str, tree: config.Tree) -> str:
@@ -267,11 +280,6 @@ def _task_of(data: str, tree: config.Tree) -> str:
             where=corpus.name,
         )
     return task
-
-
-def _is_set(tree: config.Tree, key: str) -> bool:
-    group, name = key.split(".")
-    return name in tree.get(group, {})
 
 
 def _nested(key: str, value: Any) -> config.Tree:

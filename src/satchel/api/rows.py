@@ -120,7 +120,7 @@ def _held_out(classes_R: Ints, planned: Plan) -> npt.NDArray[np.bool_]:
     if isinstance(valid, str) or not valid:
         return np.zeros(len(classes_R), bool)
     chosen = held_out(classes_R, valid, seed)
-    if not chosen.any() and not planned.chose("data.valid"):
+    if not chosen.any() and "data.valid" not in planned.chosen:
         raise DataError(
             f"the fraction {valid} of each label's rows is none", "give a larger fraction, or a file with --valid"
         )

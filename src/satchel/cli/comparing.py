@@ -1,5 +1,6 @@
 """`satchel compare` and `satchel mix`: several runs at once."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +51,7 @@ def show_comparison(found: "Comparison") -> None:
     name = found.metric.replace("_", " ")
     print_table(
         ["run", name, "95 % interval"],
-        [[row.run, f"{row.value:.4f}", f"{row.low:.4f} to {row.high:.4f}"] for row in found.rows],
+        [[row.run, f"{row.value:.4f}", _interval(row.low, row.high, "")] for row in found.rows],
         right=(1,),
     )
     print()
@@ -60,7 +61,7 @@ def show_comparison(found: "Comparison") -> None:
             [
                 f"{pair.a} - {pair.b}",
                 f"{pair.difference:+.4f}",
-                f"{pair.low:+.4f} to {pair.high:+.4f}",
+                _interval(pair.low, pair.high, "+"),
                 "clear" if pair.is_clear else "not told apart",
             ]
             for pair in found.pairs
@@ -71,6 +72,10 @@ def show_comparison(found: "Comparison") -> None:
         print(f"\n{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})")
     better = "larger" if found.larger_is_better else "smaller"
     say(f"{better} is better; paired bootstrap over {found.units:,} {found.unit}")
+
+
+def _interval(low: float, high: float, sign: str) -> str:
+    return f"{low:{sign}.4f} to {high:{sign}.4f}" if low > -math.inf else "too little text to tell"
 
 
 def comparison_json(found: "Comparison") -> dict[str, object]:

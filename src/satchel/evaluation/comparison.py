@@ -16,8 +16,12 @@ from satchel.predictor import Floats, Predictor
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
 
-BLOCK_CHARACTERS = 1000
-BLOCK_TOKENS = 250
+# How long the blocks of a stream are; of a short one they are shorter, so that there are some tens of them.
+BLOCK_CHARACTERS, SHORTEST_CHARACTERS = 1000, 25
+BLOCK_TOKENS, SHORTEST_TOKENS = 250, 10
+BLOCKS = 20
+# What fewer units say of each other is no interval.
+FEWEST_UNITS = 5
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 # As many resampled units at once as fit in some tens of megabytes.
@@ -112,19 +116,26 @@ def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -
     """Return what each document or block of tokens costs, and its tokens: for tokenizers that lose text."""
     logprobs = predictor.score(tokens.ids).logprobs
     ends = np.asarray(tokens.ids[1:]) == tokenizer.boundary
-    units = np.concatenate([[0], np.cumsum(ends)[:-1]]) if ends.any() else np.arange(len(logprobs)) // BLOCK_TOKENS
+    block = _block(len(logprobs), SHORTEST_TOKENS, BLOCK_TOKENS)
+    units = np.concatenate([[0], np.cumsum(ends)[:-1]]) if ends.any() else np.arange(len(logprobs)) // block
     return UnitCosts(_sums(units, -logprobs, int(units[-1]) + 1), np.bincount(units).astype(float))
 
 
+def _block(size: int, shortest: int, longest: int) -> int:
+    """Return how long the blocks of a text are."""
+    return min(longest, max(shortest, size // BLOCKS)) if size else longest
+
+
 def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
-    """Return the bytes of each document, or of each 1,000 characters of a stream."""
+    """Return the bytes of each document, or of each 1,000 characters of a stream (fewer of a short one)."""
     if rule == "stream":
+        block = _block(corpus.size, SHORTEST_CHARACTERS, BLOCK_CHARACTERS)
         sizes = []
         waiting = ""
         for piece in corpus.pieces(rule):
             waiting += piece.text
-            whole = len(waiting) - len(waiting) % BLOCK_CHARACTERS
-            sizes += [len(waiting[at : at + BLOCK_CHARACTERS].encode()) for at in range(0, whole, BLOCK_CHARACTERS)]
+            whole = len(waiting) - len(waiting) % block
+            sizes += [len(waiting[at : at + block].encode()) for at in range(0, whole, block)]
             waiting = waiting[whole:]
         return np.array([*sizes, *([len(waiting.encode())] if waiting else [])], float)
     sizes = [0]
@@ -140,7 +151,8 @@ def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> 
     if rule != "stream":
         return np.array([len(text.encode()) + (rule == "line") for text in decoded(tokens.ids, tokenizer)], float)
     lengths = tokenizer.byte_lengths[np.asarray(tokens.ids[1:], np.int64)]
-    return np.add.reduceat(lengths, range(0, len(lengths), BLOCK_TOKENS)).astype(float)
+    block = _block(len(lengths), SHORTEST_TOKENS, BLOCK_TOKENS)
+    return np.add.reduceat(lengths, range(0, len(lengths), block)).astype(float)
 
 
 def compare(
@@ -151,12 +163,18 @@ def compare(
     sizes_RU = np.stack([cost.sizes for cost in costs])
     values = nats_RU.sum(axis=1) / sizes_RU.sum(axis=1)
     resampled_NR = _resampled(nats_RU, sizes_RU)
+    is_enough = nats_RU.shape[1] >= FEWEST_UNITS
     rows = tuple(
-        Row(name, float(value), *_interval(resampled_NR[:, index]))
+        Row(name, float(value), *_interval(resampled_NR[:, index], is_enough))
         for index, (name, value) in enumerate(zip(names, values, strict=True))
     )
     pairs = tuple(
-        Pair(names[a], names[b], float(values[a] - values[b]), *_interval(resampled_NR[:, a] - resampled_NR[:, b]))
+        Pair(
+            names[a],
+            names[b],
+            float(values[a] - values[b]),
+            *_interval(resampled_NR[:, a] - resampled_NR[:, b], is_enough),
+        )
         for a, b in combinations(range(len(names)), 2)
     )
     grouped = tuple(
@@ -186,7 +204,10 @@ def _resampled(nats_RU: Floats, sizes_RU: Floats) -> Floats:
     return np.concatenate(values)
 
 
-def _interval(values: Floats) -> tuple[float, float]:
+def _interval(values: Floats, is_enough: bool) -> tuple[float, float]:
+    """Return where most of the values are; anywhere, if there was too little to draw from."""
+    if not is_enough:
+        return -math.inf, math.inf
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
