@@ -104,8 +104,11 @@ def test_the_loss_of_a_mix_is_that_of_the_probabilities_added_up(at_once: int, r
     added = (gates.sigmoid() * own + (1 - gates.sigmoid()) * others.exp())[there]
     expected = -added.log().sum() if reduction == "sum" else -added.log().mean()
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    inputs = [hidden, weight, gates]
-    for mine, theirs in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+    # The gates learn from the mix, the scores as if there were none.
+    gate, *scores = torch.autograd.grad(found, [gates, hidden, weight])
+    torch.testing.assert_close(gate, torch.autograd.grad(expected, [gates])[0], rtol=1e-10, atol=1e-12)
+    alone = cross_entropy(hidden, weight, targets, reduction=reduction)
+    for mine, theirs in zip(scores, torch.autograd.grad(alone, [hidden, weight]), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 

@@ -76,7 +76,7 @@ class Gate(nn.Module):
 class LanguageNetwork(nn.Module):
     """An encoder and a head; and, where it stands on an n-gram, a gate between the two.
 
-    Then P(token) = g P_network(token) + (1 - g) P_ngram(token): the network learns what the n-gram does not know.
+    Then P(token) = g P_network(token) + (1 - g) P_ngram(token): the gate learns whom to believe where.
     """
 
     def __init__(self, encoder: CausalEncoder, *, tied: bool = True, ngram: Table | None = None) -> None:

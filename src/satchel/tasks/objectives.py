@@ -34,7 +34,9 @@ def cross_entropy(
     With `smoothing`, that share of each target is spread over all classes; each loss counts as much as the weight
     of its class. With `mixed`, the scores of gates and the log-probabilities (N,) that something else gives the
     targets, it is the mix of both: -log(g softmax(W h + b)[target] + (1 - g) other), where g is the sigmoid of the
-    gate's score. The scores are made, used and forgotten some positions at a time; their gradient is taken on the way.
+    gate's score. Only the gates' gradient is that of the mix; the scores learn as if they stood alone: what is left
+    over by the other is mostly chance, and who learns just that learns it by heart. The scores are made, used and
+    forgotten some positions at a time; their gradient is taken on the way.
     """
     assert mixed is None or (not smoothing and weights_V is None), "targets of a mix are whole"
     rows = max(1, at_once // len(weight_VD))
@@ -79,15 +81,12 @@ class _CrossEntropy(torch.autograd.Function):
             losses_N1 = -(1 - smoothing) * logprobs_NV.gather(1, known[:, None])
             if smoothing:
                 losses_N1 -= smoothing * logprobs_NV.mean(dim=1, keepdim=True)
-            learned_N1 = counts_N1
             if gates_N is not None and others_N is not None and gate_grad is not None:
                 places = slice(start, start + rows)
                 own_N1 = F.logsigmoid(gates_N[places, None]) - losses_N1
                 other_N1 = F.logsigmoid(-gates_N[places, None]) + others_N[places, None]
                 losses_N1 = -torch.logaddexp(own_N1, other_N1)
-                # What the network learns of an answer is its share of it.
                 shares_N1 = torch.sigmoid(own_N1 - other_N1)
-                learned_N1 = counts_N1 * shares_N1
                 gate_grad[places] = (counts_N1 * (gates_N[places, None].sigmoid() - shares_N1)).squeeze(1)
             loss += (losses_N1 * counts_N1).sum()
             if hidden_grad is None and weight_grad is None and bias_grad is None:
@@ -96,7 +95,7 @@ class _CrossEntropy(torch.autograd.Function):
             grad_NV.scatter_add_(1, known[:, None], torch.full_like(counts_N1, smoothing - 1))
             if smoothing:
                 grad_NV -= smoothing / len(weight_VD)
-            grad_NV *= learned_N1
+            grad_NV *= counts_N1
             if hidden_grad is not None:
                 torch.mm(grad_NV, weight_VD, out=hidden_grad[start : start + rows])
             if weight_grad is not None:
