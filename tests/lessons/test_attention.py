@@ -1,15 +1,19 @@
 """The lesson on attention by hand prints what the lecture prints, and its dials turn."""
 
 import math
+import shlex
 from fractions import Fraction
 
 import pytest
 import torch
 
+from satchel.api import plan
+from satchel.config import parse_assignments
 from satchel.errors import SettingsError
 from satchel.lessons import LESSONS
 from satchel.lessons.attention import attention
 from satchel.lessons.steps import Matrix, Step, is_right, lines, shown, softmax
+from satchel.lessons.trained import TRAINED
 from satchel.nn.attention import softmax as network_softmax
 
 
@@ -131,3 +135,13 @@ def test_item_104_every_lesson_runs_has_steps_and_its_questions_are_answered_by_
         if step.answer:
             assert step.question
             assert is_right(" ".join(shown(cell) for cell in step.answer), step.answer)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_was_trained_closes_its_lesson_with_a_command_that_works(name: str) -> None:
+    assert LESSONS[name].run()[-1] is TRAINED[name]
+    options = shlex.split(TRAINED[name].text.partition("See it: ")[2].rstrip("."))
+    assert options[:2] == ["satchel", "train"]
+    given = parse_assignments(options[at + 1] for at, option in enumerate(options) if option == "--set")
+    recipe = options[options.index("--recipe") + 1] if "--recipe" in options else None
+    plan("@counting" if "@counting" in options else "@python-docs", recipe=recipe, settings=given)

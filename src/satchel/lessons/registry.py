@@ -1,5 +1,7 @@
 """Which lessons there are, in the order of the lectures."""
 
+from dataclasses import replace
+
 from satchel.lessons.attention import attention
 from satchel.lessons.block import block
 from satchel.lessons.classifier import classifier
@@ -15,6 +17,7 @@ from satchel.lessons.scaling import scaling
 from satchel.lessons.self_attention import self_attention
 from satchel.lessons.sense_selection import sense_selection
 from satchel.lessons.steps import Lesson
+from satchel.lessons.trained import TRAINED
 from satchel.lessons.training_pairs import training_pairs
 
 NOTES = "notes on language models and attention"
@@ -23,7 +26,7 @@ LANGUAGE = "slides on Transformer language models"
 BACKPACKS = "slides on attention and Backpacks"
 
 LESSONS = {
-    lesson.name: lesson
+    lesson.name: replace(lesson, trained=TRAINED.get(lesson.name))
     for lesson in (
         Lesson("counting", "Counting: the chain rule, n-grams, a table of fractions", NOTES, (1, 2, 3, 4), counting),
         Lesson("dan", "Two feed-forward models: one cannot see order, one cannot see far", NOTES, (5, 6), dan),

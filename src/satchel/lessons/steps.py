@@ -61,6 +61,7 @@ class Lesson:
     source: str  # the lecture
     items: tuple[int, ...]  # what it shows, by number
     function: Callable[..., list[Step]]
+    trained: Step | None = None  # what became of it in training
 
     @property
     def dials(self) -> type[Settings]:
@@ -72,7 +73,8 @@ class Lesson:
     def run(self, **dials: object) -> list[Step]:
         """Return the steps with the dials set."""
         chosen = config.build(self.dials, {name: self._fitting(name, value) for name, value in dials.items()})
-        return self.function(**{name: getattr(chosen, name) for name in type(chosen).model_fields})
+        steps = self.function(**{name: getattr(chosen, name) for name in type(chosen).model_fields})
+        return [*steps, *([self.trained] if self.trained else [])]
 
     def _fitting(self, name: str, value: object) -> object:
         """Return a value in the form of its dial: on a command line, commas make a list of a text, and one is none."""
