@@ -144,4 +144,4 @@ def test_what_was_trained_closes_its_lesson_with_a_command_that_works(name: str)
     assert options[:2] == ["satchel", "train"]
     given = parse_assignments(options[at + 1] for at, option in enumerate(options) if option == "--set")
     recipe = options[options.index("--recipe") + 1] if "--recipe" in options else None
-    plan("@counting" if "@counting" in options else "@python-docs", recipe=recipe, settings=given)
+    plan(options[2] if options[2].startswith("@") else "@python-docs", recipe=recipe, settings=given)

@@ -48,4 +48,19 @@ TRAINED = {
             ),
         ),
     ),
+    "rnn": Step(
+        "Trained: what can be written down is not always found",
+        "Models of 128 numbers after 1,500 steps on documents that begin and end with the same name (@recall): how "
+        "often the name is recalled, by how many words lie between. A cell could carry it along; within this time "
+        "neither finds out how, and attention looks it up from anywhere. See it: satchel train @recall --recipe "
+        "recall --set model.layers=1.",
+        (
+            Matrix(
+                "recalled, per cent",
+                ((4, 1, 100), (4, 3, 100), (2, 2, 100), (4, 3, 100), (4, 3, 100)),
+                ("6-10", "11-20", "21-50", "51-100", "101-200"),
+                ("rnn", "lstm", "transformer"),
+            ),
+        ),
+    ),
 }
