@@ -113,7 +113,7 @@ def _write_ngram(
     with folder.create(runs.NGRAM) as handle:
         tensors.write(handle, table.arrays(), {"format": "satchel", "tokenizer": tokenizer.sha256})
     told = held_out_logprobs(
-        tokens.ids, size, own, ends=ends, progress=lambda done: progress("counting without each tenth", done)
+        tokens.ids, size, own, ends=ends, progress=lambda done: progress("counting without each part", done)
     )
     with folder.create(runs.TRAIN_NGRAM) as handle:
         tensors.write(handle, {"logprobs": np.concatenate([[0], told]).astype(np.float32)}, {})
@@ -251,11 +251,10 @@ def _job(
 
 
 def _check_files(run: Path) -> None:
-    """Refuse token files that are not those the run was begun with."""
+    """Refuse token files, or an n-gram, that are not those the run was begun with."""
     for name, entry in durable.read_manifest(run).items():
-        if (name.startswith("tokens/") or name == runs.NGRAM) and durable.file_sha256(run / name) != entry.get(
-            "sha256"
-        ):
+        is_read = name.startswith("tokens/") or name == runs.NGRAM
+        if is_read and durable.file_sha256(run / name) != entry.get("sha256"):
             raise RunError("is not the file that the run was begun with", where=str(run / name))
 
 

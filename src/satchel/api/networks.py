@@ -53,7 +53,7 @@ class NetworkSettings(SharedSettings):
         if self.model.ngram and self.task != "lm":
             raise ValueError(f"model.ngram: only language models stand on n-grams, and the task is {self.task}")
         if self.model.ngram and self.training.label_smoothing:
-            raise ValueError("training.label_smoothing: expected 0 with model.ngram, which has smooth targets already")
+            raise ValueError("training.label_smoothing: expected 0 with model.ngram, whose targets are whole")
         return self
 
     @property
