@@ -245,10 +245,21 @@ def test_also_what_stands_on_an_ngram_costs_the_sum_of_its_steps(name: str) -> N
     np.testing.assert_allclose(scores, stepped(predictor, ids), rtol=1e-10)
     logprobs, _ = predictor.step(np.array([ids, ids[::-1]]), predictor.start(2))
     np.testing.assert_allclose(np.exp(logprobs).sum(axis=1), 1)
-    assert made.ngram is not None
-    others = torch.from_numpy(made.ngram.score(np.array(ids)).logprobs)
-    loss = made.loss(torch.tensor([ids[:-1]]), torch.tensor([ids[1:]]), "sum", others_BT=others[None])
-    assert loss.item() == pytest.approx(-scores.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_stands_on_an_ngram_learns_as_if_it_stood_alone(name: str) -> None:
+    made = on_ngram(name).train()
+    ids = torch.tensor([[END, *text(15)]])
+    made.loss(ids[:, :-1], ids[:, 1:]).backward()
+    learned = {name: parameter.grad for name, parameter in made.named_parameters()}
+    made.zero_grad()
+    LanguageNetwork(made.encoder).double().loss(ids[:, :-1], ids[:, 1:]).backward()
+    for name_, parameter in made.named_parameters():
+        if name_.startswith("gate."):
+            assert learned[name_] is None
+        else:
+            torch.testing.assert_close(learned[name_], parameter.grad, rtol=0, atol=0)
 
 
 def test_scoring_and_stepping_leave_no_trace() -> None:

@@ -22,8 +22,9 @@ SMALL: dict[str, Any] = {
     "training.checkpoint_every": 7,
     "model.ngram": 3,
 }
-OWN: dict[str, dict[str, Any]] = {"transformer": {"model.heads": 2, "model.layers": 1, "model.context": 16}}
-KINDS = ["dan", "window", "rnn", "gru", "lstm", "transformer"]
+SHAPE: dict[str, Any] = {"model.heads": 2, "model.layers": 1, "model.context": 16}
+OWN: dict[str, dict[str, Any]] = {"transformer": SHAPE, "backpack": {**SHAPE, "model.senses": 3}}
+KINDS = ["dan", "window", "rnn", "gru", "lstm", "transformer", "backpack"]
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem:
     assert ngram is not None
     ids = np.array([model.tokenizer.boundary, *model.tokenizer.encode("The cat sat").ids])
     np.testing.assert_array_equal(ngram.score(ids).logprobs, counted.score("The cat sat").logprobs)
-    # The same lines are in every fold: the n-gram knows them by heart.
-    assert model.score(VERSE).notes["gate"].mean() < 0.1
+    # The same lines are in all parts of the poem: the n-gram knows them by heart, and the network does not yet.
+    assert model.score(VERSE).notes["gate"].mean() < 0.3
     assert "; n-gram: up to 2 tokens" in model.evaluate(poem).context
 
 
@@ -71,7 +72,7 @@ def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: P
     steps = iter(range(1, 100))
     api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
     api.resume(tmp_path / "part")
-    for name in (runs.MODEL, runs.NGRAM, runs.TRAIN_NGRAM, "checkpoints/step-0000000020/model.safetensors"):
+    for name in (runs.MODEL, runs.NGRAM, runs.ASIDE, "checkpoints/step-0000000020/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
 
 
@@ -125,9 +126,6 @@ def test_where_it_makes_no_sense_it_is_refused(poem: Path, tmp_path: Path, capsy
     table.write_text("label\ttext\ngood\tfine\nbad\tdull\n" * 3)
     assert run_command(["train", str(table), "-o", str(tmp_path / "x"), "--set", "model.ngram=3"]) == 2
     assert capsys.readouterr().err.startswith("satchel: model.ngram: only language models stand on n-grams")
-    smooth = ["--set", "model.ngram=3", "--set", "training.label_smoothing=0.1"]
-    assert run_command(["train", str(poem), "-o", str(tmp_path / "x"), "--steps", "1", *smooth]) == 2
-    assert "label_smoothing" in capsys.readouterr().err
     for order in ("11", "-1", "x"):
         assert run_command(["train", str(poem), "-o", str(tmp_path / "x"), "--set", f"model.ngram={order}"]) == 2
         assert capsys.readouterr().err.startswith("satchel: model.ngram: found ")

@@ -92,7 +92,7 @@ def test_noise_changes_what_is_read_and_not_what_is_to_be_said() -> None:
     assert isinstance(job, LanguageJob)
     assert isinstance(quiet, LanguageJob)
     batches = [job.batch(step) for step in (0, 1)]
-    for (read, wanted, _), (clear, expected, _) in zip(batches, [quiet.batch(step) for step in (0, 1)], strict=True):
+    for (read, wanted), (clear, expected) in zip(batches, [quiet.batch(step) for step in (0, 1)], strict=True):
         assert 0.1 < (read != clear).float().mean() < 0.4
         assert (wanted == expected).all()
 

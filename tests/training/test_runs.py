@@ -74,11 +74,34 @@ def test_what_cannot_be_gone_on_with_is_told(verse: Path, tmp_path: Path) -> Non
         satchel.train(verse, model="ngram", size="nano", out=tmp_path / "x")
     with pytest.raises(SettingsError, match="expected nano, tiny"):
         satchel.train(verse, model="lstm", size="huge", out=tmp_path / "x")
-    with pytest.raises(SettingsError, match="expected one of steps, minutes and epochs"):
-        satchel.train(verse, model="lstm", steps=3, minutes=1, out=tmp_path / "x")
+    with pytest.raises(SettingsError, match="expected steps or epochs, not both"):
+        satchel.train(verse, model="lstm", steps=3, epochs=1, out=tmp_path / "x")
     with pytest.raises(SettingsError, match="found 'lstms', expected ngram, dan, window"):
         satchel.train(verse, model="lstms", out=tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_steps_and_minutes_end_a_training_whichever_come_first(verse: Path, tmp_path: Path) -> None:
+    for name, steps, minutes, expected in (("steps", 3, 10, "finished"), ("time", 10**6, 1e-3, "time")):
+        report = train(verse, tmp_path / name, steps=steps, minutes=minutes).report
+        assert report is not None
+        assert report.stopped == expected
+        assert report.steps <= steps
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        assert json.loads(lines[-1])["step"] == report.steps, "the end is measured, whatever it was"
+
+
+def test_whoever_says_how_long_replaces_all_that_a_recipe_says_of_it(verse: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "own.toml"
+    recipe.write_text("[model]\nkind = 'lstm'\nwidth = 8\n[training]\nminutes = 0.1\nlearning_rate = 1e-3\n")
+
+    def planned(**options: Any) -> Any:
+        return api.plan(verse, recipe=recipe, **options).settings.training
+
+    by_option, by_setting = planned(steps=7), planned(settings={"training.epochs": 2})
+    assert (by_option.steps, by_option.minutes, by_option.learning_rate) == (7, None, 1e-3)
+    assert (by_setting.epochs, by_setting.minutes) == (2, None)
+    assert planned().minutes == 0.1
 
 
 def test_runs_that_differ_in_more_than_their_seed_are_no_group(verse: Path, tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ from satchel.api.planning import Plan
 from satchel.api.rows import Rows, write_labelled, write_tagged_rows
 from satchel.api.settings import Progress
 from satchel.api.tagging import Tagger
+from satchel.data.aside import set_aside
 from satchel.data.batches import NO_TARGET
 from satchel.data.examples import read_classes
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import MachineError, RunError, SatchelError, SettingsError
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
-from satchel.ngram.held_out import held_out_logprobs
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.runs import checkpoint
@@ -38,7 +38,7 @@ from satchel.text.display import visible
 from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
-from satchel.training.jobs import LabelJob, LanguageJob
+from satchel.training.jobs import Aside, LabelJob, LanguageJob
 from satchel.training.processes import Team
 from satchel.training.settings import TrainingSettings
 
@@ -105,18 +105,18 @@ def _write_ngram(
     tokenizer: Tokenizer,
     progress: Progress,
 ) -> Table:
-    """Write the n-gram that a network is to stand on, and what n-grams say of the training text unseen."""
+    """Write the n-gram that a network is to stand on; and, of what is set aside for the gate, what the others say."""
     own, size = NgramSettings(order=settings.model.ngram), tokenizer.size + 1
     ends = settings.data.documents != "stream"
     progress(f"counting {own.order}-grams", None)
     table = estimate(tokens.ids, size, own, ends=ends).table
     with folder.create(runs.NGRAM) as handle:
         tensors.write(handle, table.arrays(), {"format": "satchel", "tokenizer": tokenizer.sha256})
-    told = held_out_logprobs(
-        tokens.ids, size, own, ends=ends, progress=lambda done: progress("counting without each part", done)
-    )
-    with folder.create(runs.TRAIN_NGRAM) as handle:
-        tensors.write(handle, {"logprobs": np.concatenate([[0], told]).astype(np.float32)}, {})
+    progress("counting without what is set aside", None)
+    rest, aside = set_aside(tokens.ids, tokenizer.boundary)
+    logprobs = estimate(rest, size, own, ends=ends).table.score(aside).logprobs
+    with folder.create(runs.ASIDE) as handle:
+        tensors.write(handle, {"logprobs": logprobs}, {})
     return table
 
 
@@ -235,9 +235,13 @@ def _job(
     held = open_tokens(run / runs.VALID_TOKENS, tokenizer=tokenizer) if (run / runs.VALID_TOKENS).exists() else None
     if isinstance(network, LanguageNetwork):
         stream = settings.data.documents == "stream"
-        others = tensors.read(run / runs.TRAIN_NGRAM)[0]["logprobs"] if network.ngram is not None else None
-        own = held.ids if held else None
-        return LanguageJob(network, tokens.ids, boundary, training, stream=stream, valid=own, others=others)
+        ids, aside = tokens.ids, None
+        if network.ngram is not None:
+            ids, end = set_aside(ids, boundary)
+            aside = Aside(end, tensors.read(run / runs.ASIDE)[0]["logprobs"])
+        return LanguageJob(
+            network, ids, boundary, training, stream=stream, valid=held.ids if held else None, aside=aside
+        )
     names = len(described.labels) + len(described.facts["labels_only_held_out"])
     is_tagger = isinstance(network, TaggingNetwork)
 

@@ -52,8 +52,6 @@ class NetworkSettings(SharedSettings):
     def _stands_where_it_can(self) -> "NetworkSettings":
         if self.model.ngram and self.task != "lm":
             raise ValueError(f"model.ngram: only language models stand on n-grams, and the task is {self.task}")
-        if self.model.ngram and self.training.label_smoothing:
-            raise ValueError("training.label_smoothing: expected 0 with model.ngram, whose targets are whole")
         return self
 
     @property

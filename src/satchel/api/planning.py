@@ -104,6 +104,8 @@ KEYS = {
     "threads": "training.threads",
     "device": "training.device",
 }
+# What says how long a training takes.
+BUDGETS = frozenset({"steps", "epochs", "minutes"})
 # What is trained where nobody says which kind.
 USUAL_KINDS = {"lm": "transformer", "tag": "transformer", "classify": "dan"}
 
@@ -140,11 +142,11 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
     tree: config.Tree = {}
     for key, value in (options.get("settings") or {}).items():
         tree = config.merge(tree, _nested(key, value))
-    recipe, model = options.get("recipe"), options.get("model")
-    choices = Choices(config.merge(read_recipe(str(recipe)) if recipe is not None else {}, tree))
     for option, key in KEYS.items():
         if (given := options.get(option)) is not None:
-            choices.give(key, given)
+            tree = config.merge(tree, _nested(key, given))
+    recipe, model = options.get("recipe"), options.get("model")
+    choices = Choices(_on_recipe(str(recipe), tree) if recipe is not None else tree)
     if model is not None:
         kind = {"kind": model} if isinstance(model, str) else {"kind": "own", "name": _name_of(model)}
         choices.give("model", kind)
@@ -176,6 +178,14 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
         own=model if model is not None and not isinstance(model, str) else None,
         start=Path(start) if start is not None else None,
     )
+
+
+def _on_recipe(recipe: str, tree: config.Tree) -> config.Tree:
+    """Return the settings of a recipe, and what was given instead: whoever says how long replaces all it says of it."""
+    basis, training = read_recipe(recipe), tree.get("training")
+    if isinstance(training, dict) and BUDGETS & set(training):
+        basis = {**basis, "training": {k: v for k, v in basis.get("training", {}).items() if k not in BUDGETS}}
+    return config.merge(basis, tree)
 
 
 def _chosen_tokenizer(choices: Choices, choice: str | Path | None, start: str | Path | None) -> Tokenizer | None:
@@ -250,7 +260,7 @@ def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
             raise SettingsError(f"--size {size}: found no such size", f"expected {', '.join(SIZES)}")
         choices.tree = config.merge({"model": size_tree(model["kind"], size)}, choices.tree)
     training = choices.tree.get("training", {})
-    if isinstance(training, dict) and not {"steps", "minutes", "epochs"} & set(training):
+    if isinstance(training, dict) and not BUDGETS & set(training):
         choices.choose("training.minutes", USUAL_MINUTES, "nobody said how long")
     if is_transformer:
         choices.choose("training.optimizer", "muon", "transformers learn quicker with it")

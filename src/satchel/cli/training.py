@@ -77,7 +77,9 @@ def train(
             "--task": task, "--model": model, "--size": size, "--recipe": recipe, "--tokenizer": tokenizer,
             "--valid": valid, "--set": settings, "--minutes": minutes, "--steps": steps, "--epochs": epochs,
             "--seed": seed, "--threads": threads, "--device": device, "--from": start, "--out": out,
-            "--force": force, "--dry-run": dry_run,
+            "--force": force, "--dry-run": dry_run, "--encoding": encoding, "--encoding-errors": encoding_errors,
+            "--columns": columns, "--delimiter": delimiter, "--text-column": text_column,
+            "--label-column": label_column, "--tags-column": tags_column,
         }  # fmt: skip
         given = [name for name, value in others.items() if value not in (None, False)]
         if given:

@@ -22,7 +22,7 @@ SAMPLES = "samples.jsonl"
 NGRAM = "ngram.safetensors"  # what a network stands on
 PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
-TRAIN_NGRAM = "tokens/train-ngram.safetensors"
+ASIDE = "tokens/aside.safetensors"
 TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 

@@ -17,6 +17,7 @@ from satchel.models.contract import CausalEncoder, State
 from satchel.ngram.tables import Table
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
+from satchel.tasks.gate import Gate
 from satchel.tasks.objectives import NO_TARGET, Reduction, cross_entropy
 
 # Tokens encoded at once when a text is scored, and the longest stretch of one document among them.
@@ -49,34 +50,16 @@ class LanguageHead(nn.Module):
         reduction: Reduction = "mean",
         *,
         smoothing: float = 0.0,
-        mixed: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """Return the sum over positions of -log P(target), or its mean; the scores are never all there at once."""
         hidden_ND, targets_N = encoded_BTD.reshape(-1, encoded_BTD.shape[-1]), targets_BT.reshape(-1)
-        both = None if mixed is None else (mixed[0].reshape(-1), mixed[1].reshape(-1))
-        return cross_entropy(hidden_ND, self.weight, targets_N, reduction=reduction, smoothing=smoothing, mixed=both)
-
-
-class Gate(nn.Module):
-    """How far a network is to be believed, and how far the n-gram it stands on, read off its encoding."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(width, 1)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-        self.gate = Site()
-
-    def forward(self, encoded_BTD: Tensor) -> Tensor:
-        """Return the (B, T) scores of the network: its share of the answer is their sigmoid."""
-        scores: Tensor = self.gate(self.linear(encoded_BTD).squeeze(-1))
-        return scores
+        return cross_entropy(hidden_ND, self.weight, targets_N, reduction=reduction, smoothing=smoothing)
 
 
 class LanguageNetwork(nn.Module):
     """An encoder and a head; and, where it stands on an n-gram, a gate between the two.
 
-    Then P(token) = g P_network(token) + (1 - g) P_ngram(token): the gate learns whom to believe where.
+    Then P(token) = g P_network(token) + (1 - g) P_ngram(token): the gate says whom to believe where.
     """
 
     def __init__(self, encoder: CausalEncoder, *, tied: bool = True, ngram: Table | None = None) -> None:
@@ -92,19 +75,14 @@ class LanguageNetwork(nn.Module):
         return scores
 
     def loss(
-        self,
-        ids_BT: Tensor,
-        targets_BT: Tensor,
-        reduction: Reduction = "mean",
-        *,
-        smoothing: float = 0.0,
-        others_BT: Tensor | None = None,
+        self, ids_BT: Tensor, targets_BT: Tensor, reduction: Reduction = "mean", *, smoothing: float = 0.0
     ) -> Tensor:
-        """Return how wrong the predictions of the targets are; `others_BT` are what the n-gram gives them, in logs."""
-        encoded_BTD = self.encoder.encode(ids_BT)
-        assert (self.gate is None) == (others_BT is None), "what stands on an n-gram needs to know what that says"
-        mixed = (self.gate(encoded_BTD), others_BT) if self.gate is not None and others_BT is not None else None
-        return self.head.loss(encoded_BTD, targets_BT, reduction, smoothing=smoothing, mixed=mixed)
+        """Return how wrong the predictions of the network alone are.
+
+        It learns as if it stood alone: what an n-gram leaves over is mostly chance, and who learns just that learns
+        it by heart.
+        """
+        return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction, smoothing=smoothing)
 
 
 def shifted(ids_T: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
@@ -169,23 +147,35 @@ class NetworkPredictor:
 
     def score(self, ids_T: Ids) -> Scores:
         """Return the log-probability of each token after the first; the note `gate` is the network's share."""
+        logprobs, gates = (np.empty(max(len(ids_T) - 1, 0)) for _ in range(2))
+        for places, found, encoded_ND in self._encodings(ids_T):
+            logprobs[places], gates[places] = found, self._gates(encoded_ND)
+        if self.network.ngram is None:
+            return Scores(logprobs)
+        other = self.network.ngram.score(ids_T)
+        return Scores(mixed_logprobs(logprobs, other.logprobs, gates), {**other.notes, "gate": _sigmoid(gates)})
+
+    def fit_gate(self, ids_T: Ids, others_T: Floats) -> None:
+        """Fit the gate to a text that the network has not seen, and an n-gram that has not gives these logarithms."""
+        gate = self.network.gate
+        assert gate is not None, "only what stands on an n-gram has a gate"
+        own_T = np.empty(len(others_T))
+        encoded_TD = torch.empty(len(others_T), self.network.encoder.width)
+        for places, found, encoded_ND in self._encodings(ids_T):
+            own_T[places], encoded_TD[places] = found, encoded_ND.cpu().float()
+        gate.fit(encoded_TD, torch.from_numpy(own_T), torch.from_numpy(np.asarray(others_T, np.float64)))
+
+    def _encodings(self, ids_T: Ids) -> Iterator[tuple[slice, Floats, Tensor]]:
+        """Return some places after another: the network's own log-probabilities there, and what it read them off."""
         ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=self._device)
-        logprobs, gates = (np.empty(max(len(ids) - 1, 0)) for _ in range(2))
         was_training = self.network.training
         self.network.eval()
         with torch.inference_mode():
             stretches_R = list(self._stretches(ids))
             lengths_R = np.array([stretch.stop - stretch.start for stretch in stretches_R], np.int64)
             for rows in by_length(lengths_R, TOKENS_AT_ONCE):
-                stretches = [stretches_R[row] for row in rows]
-                for stretch, (found, gate) in zip(stretches, self._scored(ids, stretches), strict=True):
-                    logprobs[stretch.scored : stretch.stop] = found
-                    gates[stretch.scored : stretch.stop] = gate
+                yield from self._scored(ids, [stretches_R[row] for row in rows])
         self.network.train(was_training)
-        if self.network.ngram is None:
-            return Scores(logprobs)
-        other = self.network.ngram.score(ids_T)
-        return Scores(mixed_logprobs(logprobs, other.logprobs, gates), {**other.notes, "gate": _sigmoid(gates)})
 
     def _stretches(self, ids_T: Tensor) -> Iterator["_Stretch"]:
         """Return the parts of a text that are encoded by themselves; documents begin at boundaries."""
@@ -199,11 +189,11 @@ class NetworkPredictor:
             for begin in range(start + half, stop - self.window + half, half):
                 yield _Stretch(begin, min(stop, begin + self.window), begin + self.window - half)
 
-    def _scored(self, ids_T: Tensor, stretches: list["_Stretch"]) -> Iterator[tuple[Floats, Floats]]:
-        """Return the log-probabilities and the gates of the stretches' scored places."""
+    def _scored(self, ids_T: Tensor, stretches: list["_Stretch"]) -> Iterator[tuple[slice, Floats, Tensor]]:
         longest = max(stretch.stop - stretch.start for stretch in stretches)
         if longest > LONGEST_STRETCH and self.window is None:
-            yield from (self._carried(ids_T, stretch) for stretch in stretches)
+            for stretch in stretches:
+                yield from self._carried(ids_T, stretch)
             return
         inputs_BT = torch.full((len(stretches), longest), self.boundary, device=self._device)
         for row, stretch in enumerate(stretches):
@@ -211,28 +201,27 @@ class NetworkPredictor:
         # Padding comes last, and nothing before it can see it.
         encoded_BTD = self.network.encoder.encode(inputs_BT)
         for encoded_TD, stretch in zip(encoded_BTD, stretches, strict=True):
-            places = slice(stretch.scored - stretch.start, stretch.stop - stretch.start)
-            yield self._logprobs(encoded_TD[places], ids_T[stretch.scored + 1 : stretch.stop + 1])
+            encoded_ND = encoded_TD[stretch.scored - stretch.start : stretch.stop - stretch.start]
+            yield self._told(ids_T, stretch.scored, encoded_ND)
 
-    def _carried(self, ids_T: Tensor, stretch: "_Stretch") -> tuple[Floats, Floats]:
+    def _carried(self, ids_T: Tensor, stretch: "_Stretch") -> Iterator[tuple[slice, Floats, Tensor]]:
         """Return the same of a long document, whose state is carried from part to part."""
         encoder = self.network.encoder
-        state, found = encoder.start(1), list[tuple[Floats, Floats]]()
+        state = encoder.start(1)
         for start in range(stretch.start, stretch.stop, LONGEST_STRETCH):
-            stop = min(stretch.stop, start + LONGEST_STRETCH)
-            encoded, state = encoder.step(ids_T[None, start:stop], state)
-            found.append(self._logprobs(encoded[0], ids_T[start + 1 : stop + 1]))
-        logprobs, gates = zip(*found, strict=True)
-        return np.concatenate(logprobs), np.concatenate(gates)
+            encoded_BTD, state = encoder.step(ids_T[None, start : min(stretch.stop, start + LONGEST_STRETCH)], state)
+            yield self._told(ids_T, start, encoded_BTD[0])
 
-    def _logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> tuple[Floats, Floats]:
+    def _told(self, ids_T: Tensor, start: int, encoded_ND: Tensor) -> tuple[slice, Floats, Tensor]:
+        """Return the log-probabilities of the tokens after each encoding, of which the first is that of `start`."""
+        targets_N = ids_T[start + 1 : start + 1 + len(encoded_ND)]
         rows = max(1, TOKENS_AT_ONCE * 64 // self.vocabulary)
         found = [
             -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
         ]
         logprobs_N = torch.cat(found).cpu().double().numpy() if found else np.empty(0)
-        return logprobs_N, self._gates(encoded_ND)
+        return slice(start, start + len(encoded_ND)), logprobs_N, encoded_ND
 
     def _gates(self, encoded_ND: Tensor) -> Floats:
         """Return the scores of the gate; where there is none, the network has all."""

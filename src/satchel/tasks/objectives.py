@@ -26,22 +26,17 @@ def cross_entropy(
     reduction: Reduction = "mean",
     smoothing: float = 0.0,
     weights_V: Tensor | None = None,
-    mixed: tuple[Tensor, Tensor] | None = None,
     at_once: int = SCORES_AT_ONCE,
 ) -> Tensor:
     """Return the sum, or the mean over positions that have a target, of -log softmax(W h + b)[target].
 
     With `smoothing`, that share of each target is spread over all classes; each loss counts as much as the weight
-    of its class. With `mixed`, the scores of gates and the log-probabilities (N,) that something else gives the
-    targets, it is the mix of both: -log(g softmax(W h + b)[target] + (1 - g) other), where g is the sigmoid of the
-    gate's score. Only the gates' gradient is that of the mix; the scores learn as if they stood alone: what is left
-    over by the other is mostly chance, and who learns just that learns it by heart. The scores are made, used and
+    of its class. The scores are made, used and
     forgotten some positions at a time; their gradient is taken on the way.
     """
-    assert mixed is None or (not smoothing and weights_V is None), "targets of a mix are whole"
     rows = max(1, at_once // len(weight_VD))
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden_ND, weight_VD, bias_V, targets_N, *(mixed or (None, None)), smoothing, weights_V, rows
+        hidden_ND, weight_VD, bias_V, targets_N, smoothing, weights_V, rows
     )
     if reduction == "sum":
         return loss
@@ -58,8 +53,6 @@ class _CrossEntropy(torch.autograd.Function):
         weight_VD: Tensor,
         bias_V: Tensor | None,
         targets_N: Tensor,
-        gates_N: Tensor | None,
-        others_N: Tensor | None,
         smoothing: float,
         weights_V: Tensor | None,
         rows: int,
@@ -69,7 +62,6 @@ class _CrossEntropy(torch.autograd.Function):
         hidden_grad = torch.empty_like(hidden_ND) if wanted[0] else None
         weight_grad = torch.zeros_like(weight_VD) if wanted[1] else None
         bias_grad = torch.zeros_like(bias_V) if bias_V is not None and wanted[2] else None
-        gate_grad = torch.empty_like(gates_N) if gates_N is not None else None
         for start in range(0, len(hidden_ND), rows):
             part, targets = hidden_ND[start : start + rows], targets_N[start : start + rows]
             scores_NV = F.linear(part, weight_VD, bias_V)
@@ -81,13 +73,6 @@ class _CrossEntropy(torch.autograd.Function):
             losses_N1 = -(1 - smoothing) * logprobs_NV.gather(1, known[:, None])
             if smoothing:
                 losses_N1 -= smoothing * logprobs_NV.mean(dim=1, keepdim=True)
-            if gates_N is not None and others_N is not None and gate_grad is not None:
-                places = slice(start, start + rows)
-                own_N1 = F.logsigmoid(gates_N[places, None]) - losses_N1
-                other_N1 = F.logsigmoid(-gates_N[places, None]) + others_N[places, None]
-                losses_N1 = -torch.logaddexp(own_N1, other_N1)
-                shares_N1 = torch.sigmoid(own_N1 - other_N1)
-                gate_grad[places] = (counts_N1 * (gates_N[places, None].sigmoid() - shares_N1)).squeeze(1)
             loss += (losses_N1 * counts_N1).sum()
             if hidden_grad is None and weight_grad is None and bias_grad is None:
                 continue
@@ -102,13 +87,12 @@ class _CrossEntropy(torch.autograd.Function):
                 weight_grad.addmm_(grad_NV.T, part)
             if bias_grad is not None:
                 bias_grad += grad_NV.sum(dim=0)
-        context.save_for_backward(hidden_grad, weight_grad, bias_grad, gate_grad)
+        context.save_for_backward(hidden_grad, weight_grad, bias_grad)
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients, each times that of the loss."""
-        parts = [None if part is None else part * gradients[0] for part in context.saved_tensors]
-        hidden, weight, bias, gates = parts
-        return hidden, weight, bias, None, gates, None, None, None, None
+        hidden, weight, bias = (None if part is None else part * gradients[0] for part in context.saved_tensors)
+        return hidden, weight, bias, None, None, None, None

@@ -6,7 +6,6 @@ Letters: B rows of a batch, T time, R rows of the data, C classes.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +20,7 @@ from satchel.data.batches import (
     noisy,
     padded,
 )
-from satchel.predictor import Ids
+from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.objectives import NO_TARGET
@@ -29,24 +28,27 @@ from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
 from satchel.training.loop import Loss, Measured
 from satchel.training.settings import TrainingSettings
 
-Logprobs = npt.NDArray[np.float32]
-
 USUAL_LENGTH = 128
 
 
 class LanguageBatch(NamedTuple):
-    """What goes in, what should come out, and the log-probabilities an n-gram gives that; each (B, T)."""
+    """What goes in, and what should come out, each (B, T)."""
 
     inputs: Tensor
     targets: Tensor
-    others: Tensor | None
+
+
+class Aside(NamedTuple):
+    """A text that is not learned from, and the log-probabilities that n-grams of the rest give its tokens."""
+
+    ids: Ids
+    logprobs: Floats
 
 
 class LanguageJob:
     """A language model: every token of a text from those before it.
 
-    Where the network stands on an n-gram, `others` are the log-probabilities of the ids under n-grams that have not
-    seen them.
+    Where the network stands on an n-gram, the gate between them is fitted to what was set aside.
     """
 
     def __init__(
@@ -58,12 +60,13 @@ class LanguageJob:
         *,
         stream: bool,
         valid: Ids | None = None,
-        others: Logprobs | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self.network = network
         self.boundary = boundary
         self.valid = valid
-        self._ids, self._others, self._settings = ids, others, settings
+        self.aside = aside
+        self._ids, self._settings = ids, settings
         length: int = settings.length or getattr(network.encoder, "context", None) or USUAL_LENGTH
         self._batches: StreamBatches | DocumentBatches
         if stream:
@@ -84,27 +87,26 @@ class LanguageJob:
         inputs_BT = np.where(is_there, np.asarray(self._ids[places_BT], np.int64), self.boundary)
         targets_BT = np.where(is_there, np.asarray(self._ids[places_BT + 1], np.int64), NO_TARGET)
         inputs_BT = _with_noise(inputs_BT, self._ids, self.boundary, self._settings, step)
-        others = None if self._others is None else torch.from_numpy(self._others[places_BT + 1])
-        return LanguageBatch(torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT), others)
+        return LanguageBatch(torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT))
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
-        split = [rows.tensor_split(parts)[part] for rows in self.batch(step) if rows is not None]
-        if not len(split[0]):
+        inputs_BT, targets_BT = (rows.tensor_split(parts)[part] for rows in self.batch(step))
+        if not len(inputs_BT):
             return _nothing(self.network)
-        count = int((split[1] != NO_TARGET).sum())
-        inputs_BT, targets_BT, *others = _moved(self.network, *split)
-        smoothing = self._settings.label_smoothing
-        total = self.network.loss(
-            inputs_BT, targets_BT, "sum", smoothing=smoothing, others_BT=others[0] if others else None
-        )
+        count = int((targets_BT != NO_TARGET).sum())
+        inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
+        total = self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._settings.label_smoothing)
         return Loss(total, count, count)
 
     def validate(self) -> Measured | None:
-        """Return the nats per token of the held-out text."""
+        """Fit the gate, if there is one, and return the nats per token of the held-out text."""
+        predictor = NetworkPredictor(self.network, self.boundary)
+        if self.aside is not None:
+            predictor.fit_gate(*self.aside)
         if self.valid is None:
             return None
-        return Measured(-float(np.mean(NetworkPredictor(self.network, self.boundary).score(self.valid).logprobs)))
+        return Measured(-float(np.mean(predictor.score(self.valid).logprobs)))
 
 
 class LabelJob:
@@ -203,7 +205,7 @@ def _class_weights(settings: TrainingSettings, classes: Ints, count: int) -> lis
     return [torch.from_numpy(len(classes) / (present * np.maximum(counts_C, 1))).float()]
 
 
-def _measured(logprobs_EC: npt.NDArray[np.float64], gold_E: Ints) -> Measured | None:
+def _measured(logprobs_EC: Floats, gold_E: Ints) -> Measured | None:
     """Return how good log-probabilities are, where what is right is a class they have."""
     known = np.flatnonzero((gold_E >= 0) & (gold_E < logprobs_EC.shape[1]))
     if not len(known):

@@ -119,7 +119,7 @@ class Trainer:
 
     @property
     def total_steps(self) -> int | None:
-        """How many steps there will be; None where the clock decides."""
+        """How many steps there will be at most; None where the clock alone decides."""
         if self.settings.steps is not None:
             return self.settings.steps
         if self.settings.epochs is not None:
@@ -127,19 +127,22 @@ class Trainer:
         return None
 
     def done(self) -> float:
-        """Return the share of the training that is done."""
-        total = self.total_steps
-        if total is not None:
-            return min(1.0, self.progress.step / total)
-        assert self.settings.minutes is not None
-        return min(1.0, self.progress.seconds / (60 * self.settings.minutes))
+        """Return the share of the training that is done: of its steps or of its time, whichever ends it sooner."""
+        return min(1.0, max(self._steps_done(), self._time_done()))
+
+    def _steps_done(self) -> float:
+        return self.progress.step / self.total_steps if self.total_steps is not None else 0.0
+
+    def _time_done(self) -> float:
+        return self.progress.seconds / (60 * self.settings.minutes) if self.settings.minutes is not None else 0.0
 
     def run(self) -> Stopped:
         """Train, and return why it ended. What was reached is saved."""
         progress, settings = self.progress, self.settings
-        stopped: Stopped = "finished" if self.total_steps is not None else "time"
+        assert self.total_steps is not None or settings.minutes is not None, "a training without an end"
         self.job.network.train()
         losses = self.team.shared(_Losses(self.job))
+        stopped: Stopped | None = None
         while self.done() < 1:
             began = time.perf_counter()
             self._step(losses)
@@ -160,7 +163,7 @@ class Trainer:
             if (improved or progress.step % settings.checkpoint_every == 0) and not is_last:
                 self.events.save(self)
         self.events.save(self)
-        return stopped
+        return stopped or ("finished" if self._steps_done() >= 1 else "time")
 
     def _step(self, losses: nn.Module) -> None:
         progress, settings, team = self.progress, self.settings, self.team

@@ -16,9 +16,9 @@ class SeedSettings(Settings):
 class TrainingSettings(SeedSettings):
     """How a network is trained."""
 
-    steps: int | None = Field(None, ge=1, le=1 << 40, description="how many updates; or minutes, or epochs")
-    minutes: float | None = Field(None, gt=0, description="how long, in time spent training")
+    steps: int | None = Field(None, ge=1, le=1 << 40, description="how many updates; or epochs")
     epochs: float | None = Field(None, gt=0, description="how often the text is read")
+    minutes: float | None = Field(None, gt=0, description="how long at most, in time spent training")
     batch_tokens: int = Field(4096, ge=1, le=1 << 30, description="tokens in an update")
     length: int | None = Field(None, ge=1, description="tokens in a row; else the model's context, or 128")
     parts: int = Field(1, ge=1, description="an update is made of so many smaller batches")
@@ -46,7 +46,6 @@ class TrainingSettings(SeedSettings):
 
     @model_validator(mode="after")
     def _one_budget(self) -> "TrainingSettings":
-        given = [name for name in ("steps", "minutes", "epochs") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"expected one of steps, minutes and epochs, not {' and '.join(given)}")
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("expected steps or epochs, not both; minutes may stand beside either")
         return self
