@@ -2,6 +2,7 @@
 
 import torch
 
+from satchel.models.backpack import BackpackSettings
 from satchel.models.build import build_encoder
 from satchel.models.contract import CausalEncoder
 from satchel.models.dan import DanSettings
@@ -14,6 +15,11 @@ VOCABULARY = 11
 
 def transformer(**options: object) -> TransformerSettings:
     return gpt2(**{"width": 12, "layers": 2, "heads": 3, "context": 16, **options})
+
+
+def backpack(**options: object) -> BackpackSettings:
+    given = {"width": 12, "layers": 1, "heads": 3, "context": 16, "senses": 4, **options}
+    return BackpackSettings.model_validate(given)
 
 
 SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | TransformerSettings] = {
@@ -37,7 +43,15 @@ SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | Transform
     "modern": transformer(norm_kind="rms", feedforward="swiglu", normalise=True, bias=False, positions="rotary"),
     "no residuals": transformer(residual=False, feedforward="squared-relu"),
     "no blocks": transformer(layers=0),
+    "backpack": backpack(),
+    "mean of senses": backpack(senses=5, output="mean", positions="learned", bias=True),
+    "lstm backpack": backpack(contextualiser="lstm"),
+    "uniform backpack": backpack(contextualiser="uniform"),
+    "table of senses": backpack(sense_source="table"),
 }
+
+# Those that make something of any vectors; the senses of a table are those of words.
+OF_VECTORS = [name for name in SETTINGS if name != "table of senses"]
 
 
 def make(name: str, *, causal: bool = True, seed: int = 0) -> CausalEncoder:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     RunSettings: TypeAlias = LanguageSettings | ClassifierSettings | NetworkSettings
 
 # The kinds of models that need torch, and whose settings do.
-NETWORKS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
+NETWORKS = ("dan", "window", "rnn", "gru", "lstm", "transformer", "backpack")
 COUNTED: dict[str, type[LanguageSettings] | type[ClassifierSettings]] = {
     "lm": LanguageSettings,
     "classify": ClassifierSettings,

@@ -1,5 +1,6 @@
 """Encoders: token ids in, one context-sensitive vector per position out."""
 
+from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.build import build_encoder
 from satchel.models.contract import CausalEncoder, Encoder, State
 from satchel.models.dan import Dan, DanSettings
@@ -8,6 +9,8 @@ from satchel.models.transformer import Transformer, TransformerSettings
 from satchel.models.window import Window, WindowSettings
 
 __all__ = [
+    "Backpack",
+    "BackpackSettings",
     "CausalEncoder",
     "Dan",
     "DanSettings",

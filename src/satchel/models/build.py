@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.contract import CausalEncoder
 from satchel.models.dan import Dan, DanSettings
 from satchel.models.recurrent import Recurrent, RecurrentSettings
@@ -11,16 +12,17 @@ from satchel.models.transformer import Transformer, TransformerSettings
 from satchel.models.window import Window, WindowSettings
 
 EncoderSettings = Annotated[
-    DanSettings | WindowSettings | RecurrentSettings | TransformerSettings, Field(discriminator="kind")
+    DanSettings | WindowSettings | RecurrentSettings | TransformerSettings | BackpackSettings,
+    Field(discriminator="kind"),
 ]
 
-# Width, layers, heads, context; recurrent ones have their own widths and layers.
+# Width, layers, heads, context, senses; recurrent ones have their own widths and layers.
 SIZES = {
-    "nano": (128, 4, 4, 128),
-    "tiny": (256, 5, 4, 256),
-    "micro": (384, 6, 6, 512),
-    "mini": (640, 8, 8, 512),
-    "small": (768, 12, 12, 512),
+    "nano": (128, 4, 4, 128, 8),
+    "tiny": (256, 5, 4, 256, 16),
+    "micro": (384, 6, 6, 512, 16),
+    "mini": (640, 8, 8, 512, 16),
+    "small": (768, 12, 12, 512, 16),
 }
 RECURRENT_SIZES = {"nano": (128, 1), "tiny": (256, 2), "micro": (512, 2), "mini": (650, 2), "small": (1024, 2)}
 
@@ -34,15 +36,18 @@ def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -
             return Window(settings, vocabulary, causal=causal)
         case RecurrentSettings():
             return Recurrent(settings, vocabulary, causal=causal)
+        case BackpackSettings():  # before the Transformer's, whose they are too
+            return Backpack(settings, vocabulary, causal=causal)
         case TransformerSettings():
             return Transformer(settings, vocabulary, causal=causal)
 
 
 def size_tree(kind: str, size: str) -> dict[str, int]:
     """Return the settings that the name of a size stands for, for one kind of encoder."""
-    width, layers, heads, context = SIZES[size]
-    if kind == "transformer":
-        return {"width": width, "layers": layers, "heads": heads, "context": context}
+    width, layers, heads, context, senses = SIZES[size]
+    if kind in ("transformer", "backpack"):
+        own = {"senses": senses} if kind == "backpack" else {}
+        return {"width": width, "layers": layers, "heads": heads, "context": context, **own}
     if kind in ("rnn", "gru", "lstm"):
         width, layers = RECURRENT_SIZES[size]
         return {"width": width, "layers": layers}

@@ -14,8 +14,21 @@ from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import FeedForward
 from satchel.nn.positions import Learned
 from satchel.nn.recurrence import RecurrentLayer
+from satchel.nn.senses import SenseNetwork, SenseWeights
 
-ORDER = ("embeddings", "positions", "QKVO", "attention", "feed-forward", "recurrence", "norms", "logits", "other")
+ORDER = (
+    "embeddings",
+    "positions",
+    "QKVO",
+    "attention",
+    "feed-forward",
+    "recurrence",
+    "senses",
+    "sense weights",
+    "norms",
+    "logits",
+    "other",
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,8 @@ def count(network: nn.Module, length: int, tied_logits: nn.Embedding | None = No
     """Return the costs of a network that reads `length` tokens at once.
 
     Attention is counted over all of them for each token, as a product of whole matrices does it; a kernel that skips
-    what is masked does half of that. `tied_logits` are scores made with the vectors of the words themselves.
+    what is masked does half of that. Senses are counted as if they were made anew for every token; those of a distinct
+    word are made once. `tied_logits` are scores made with the vectors of the words themselves.
     """
     parameters: dict[str, int] = {}
     operations: dict[str, int] = {}
@@ -81,12 +95,20 @@ def _parts(network: nn.Module, length: int) -> Iterator[tuple[str, int, int]]:
             yield component, sum(parameter.numel() for parameter in own), 2 * matrices
         if isinstance(module, MultiHead):
             yield "attention", 0, 2 * length * module.heads * (module.key_width + module.value_width)
+        if isinstance(module, SenseWeights):
+            yield "sense weights", 0, 2 * length * module.senses * (module.key_width + module.width)
         stack += [(child, component) for child in module.children()]
 
 
 def _component(module: nn.Module, inherited: str) -> str:
     """Return what a module is part of: what it is itself, or else what it stands in."""
     match module:
+        case SenseNetwork():
+            return "senses"
+        case _ if inherited == "senses":
+            return inherited
+        case SenseWeights():
+            return "sense weights"
         case nn.LayerNorm() | nn.RMSNorm():
             return "norms"
         case Learned():

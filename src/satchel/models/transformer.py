@@ -26,6 +26,7 @@ class TransformerSettings(ModelSettings):
     positions: Positions = Field("rotary", description="none, learned, sinusoidal, rotary or alibi")
     attention: Heads = Field("canonical", description="what a head projects: canonical, narrow or wide")
     scale: Scale = Field("head", description="scores are divided by the root of the head's width, or of the width")
+    layer_scale: bool = Field(False, description="scores are also divided by the number of their layer")
     key_width: int | None = Field(None, ge=1, description="of a head's queries and keys (d_k)")
     value_width: int | None = Field(None, ge=1, description="of a head's values (d_v)")
     normalise: bool = Field(True, description="norm queries and keys")
@@ -88,7 +89,7 @@ class Transformer(CausalEncoder):
         self.context = settings.context
         self.positions = _positions(settings)
         self.dropout = Dropout(settings.dropout)
-        self.blocks = nn.ModuleList(_block(settings) for _ in range(settings.layers))
+        self.blocks = nn.ModuleList(_block(settings, layer) for layer in range(settings.layers))
         final = settings.norm == "pre" and settings.layers > 0
         self.norm = make_norm(settings.norm_kind, settings.width, settings.bias) if final else nn.Identity()
         self._initialise()
@@ -142,7 +143,7 @@ def _positions(settings: TransformerSettings) -> Learned | Sinusoidal | None:
     return Sinusoidal(settings.width) if settings.positions == "sinusoidal" else None
 
 
-def _block(settings: TransformerSettings) -> Block:
+def _block(settings: TransformerSettings, layer: int) -> Block:
     compared: Rotary | Alibi | None = None
     if settings.positions == "rotary":
         compared = Rotary(settings.head_width)
@@ -155,6 +156,7 @@ def _block(settings: TransformerSettings) -> Block:
         key_width=settings.key_width,
         value_width=settings.value_width,
         scale=settings.scale,
+        divisor=layer + 1 if settings.layer_scale else 1,
         bias=settings.bias,
         normalise=settings.norm_kind if settings.normalise else None,
         dropout=settings.attention_dropout,

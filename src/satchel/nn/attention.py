@@ -126,6 +126,7 @@ class MultiHead(nn.Module):
         key_width: int | None = None,
         value_width: int | None = None,
         scale: Scale = "head",
+        divisor: float = 1.0,
         base: float = math.e,
         bias: bool = True,
         normalise: NormKind | None = None,
@@ -139,7 +140,8 @@ class MultiHead(nn.Module):
         own = width if kind == "wide" else width // heads
         self.width, self.heads, self.kind, self.base = width, heads, kind, base
         self.key_width, self.value_width = key_width or own, value_width or own
-        self.factor = {"head": self.key_width**-0.5, "width": width**-0.5, "none": 1.0}[scale] * math.log(base)
+        root = {"head": self.key_width**-0.5, "width": width**-0.5, "none": 1.0}[scale]
+        self.factor = root * math.log(base) / divisor
         self.dropout = Dropout(dropout)
         self.positions = positions
         self.sizes = [heads * self.key_width, heads * self.key_width, heads * self.value_width]

@@ -1,0 +1,217 @@
+"""Backpacks: a word is a bag of sense vectors, and its context decides how much each of them counts.
+
+Letters: B batch, T time, S time of what is looked at, D width, N senses, K width of a sense's queries and keys,
+U distinct words.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from satchel.models.contract import CausalEncoder, State
+from satchel.models.recurrent import Recurrent, RecurrentSettings
+from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.nn.senses import SenseNetwork, SenseWeights, mix, mix_in_blocks, places_seen
+from satchel.nn.sites import Site
+
+Contextualiser = Literal["transformer", "rnn", "gru", "lstm", "uniform"]
+
+
+class BackpackSettings(TransformerSettings):
+    """A Backpack: senses of words, and an encoder that decides how much each counts."""
+
+    kind: Literal["backpack"] = Field("backpack", description="a weighted sum of the senses of words")  # type: ignore[assignment]
+    senses: int = Field(16, ge=1, le=4096, description="of every word")
+    contextualiser: Contextualiser = Field(
+        "transformer", description="what decides their weights: transformer, rnn, gru, lstm or uniform"
+    )
+    sense_source: Literal["network", "table"] = Field(
+        "network", description="network: made of the word's vector; table: each word's own"
+    )
+    sense_hidden: int | None = Field(None, ge=1, description="of the network that makes senses; 4 times the width")
+    output: Literal["sum", "mean"] = Field("sum", description="of the senses: their sum, or that over their number")
+
+
+def published(**options: Any) -> BackpackSettings:
+    """Return settings of Backpacks as they were published; the usual ones learn quicker."""
+    own = {"positions": "learned", "normalise": False, "feedforward": "gelu-tanh", "bias": True, "layer_scale": True}
+    return BackpackSettings.model_validate({**own, **options})
+
+
+@dataclass
+class BackpackState:
+    """The contextualiser's state, and of all words read their ids and what their senses are found by."""
+
+    contextualiser: State | None
+    ids_BS: Tensor
+    keys_BNSK: Tensor | None
+
+    def select(self, rows: Tensor) -> "BackpackState":
+        """Return the state of some rows."""
+        inner = None if self.contextualiser is None else self.contextualiser.select(rows)
+        keys = None if self.keys_BNSK is None else self.keys_BNSK[rows]
+        return BackpackState(inner, self.ids_BS[rows], keys)
+
+
+class Backpack(CausalEncoder):
+    """Sums the senses of the words so far (Hewitt et al., 2023).
+
+    A word has N sense vectors that do not depend on context; context decides only how much each sense of each
+    earlier word counts. Whatever is linear in this encoder's output is therefore an exact sum over (position, sense):
+    that is what makes it readable, and what makes it editable.
+    """
+
+    def __init__(self, settings: BackpackSettings, vocabulary: int, *, causal: bool) -> None:
+        super().__init__(vocabulary, settings.width, causal=causal)
+        self.settings = settings
+        self.context = settings.context
+        self.contextualiser = _contextualiser(settings, causal)
+        self.weigh = SenseWeights(settings.width, settings.senses) if self.contextualiser is not None else None
+        self.make_senses: SenseNetwork | nn.Embedding
+        if settings.sense_source == "network":
+            self.make_senses = SenseNetwork(settings.width, settings.senses, hidden=settings.sense_hidden)
+        else:
+            self.make_senses = nn.Embedding(vocabulary, settings.senses * settings.width)
+            nn.init.normal_(self.make_senses.weight, std=0.02)
+        self.scale = 1.0 if settings.output == "sum" else 1 / settings.senses
+        self.senses, self.sense_weights = Site(), Site()
+        self._table = _Table()
+
+    def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """Return the (B, T, D) sums of senses."""
+        senses_UND, where_BT = self._senses_of(ids_BT)
+        sums: Tensor = self.encoded(self._sums(self.embed(ids_BT), senses_UND, where_BT, keep_BT))
+        return sums
+
+    def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """Return the sums of the senses of words with these vectors."""
+        assert isinstance(self.make_senses, SenseNetwork), "the senses of a table belong to words, not to vectors"
+        senses_UND = self.senses(self.make_senses(x_BTD.flatten(0, 1)))
+        where_BT = torch.arange(len(senses_UND), device=x_BTD.device).view(x_BTD.shape[:2])
+        return self._sums(x_BTD, senses_UND, where_BT, keep_BT)
+
+    def _sums(self, x_BTD: Tensor, senses_UND: Tensor, where_BT: Tensor, keep_BT: Tensor | None) -> Tensor:
+        gathered_BSND = F.embedding(where_BT, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
+        length = x_BTD.shape[1]
+        if self.contextualiser is None or self.weigh is None:
+            seen = places_seen(length, length, keep_BT, causal=self.causal)
+            return self.scale * mix(self.sense_weights(self._alike(x_BTD, length, seen)), gathered_BSND)
+        queries, keys = self.weigh.queries_and_keys(self.contextualiser.contextualise(x_BTD, keep_BT))
+        if self.causal and not self.sense_weights.is_watched:
+            return self.scale * mix_in_blocks(self.weigh, queries, keys, gathered_BSND, keep_BT)
+        seen = places_seen(length, length, keep_BT, causal=self.causal)
+        return self.scale * mix(self.sense_weights(self.weigh(queries, keys, seen)), gathered_BSND)
+
+    def _alike(self, x_BTD: Tensor, words: int, seen: Tensor | None) -> Tensor:
+        """Return (B, N, T, S) weights that are the same for all words seen: what a mean of words has."""
+        batch, positions, _ = x_BTD.shape
+        ones = x_BTD.new_ones(batch, self.settings.senses, positions, words)
+        if seen is not None:
+            ones = ones * seen.to(ones)
+        return ones / ones.sum(dim=-1, keepdim=True).clamp(min=1)
+
+    def _senses_of(self, ids_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """Return senses (U, N, D), and which of them each place has.
+
+        Senses belong to words, not to places: those of each distinct word are made once; and where nothing is
+        learned, once for good.
+        """
+        if not torch.is_grad_enabled() and not self.senses.is_watched:
+            return self._table.rows(self, ids_BT), ids_BT
+        distinct_U, where_BT = ids_BT.unique(return_inverse=True)
+        learns = torch.is_grad_enabled()
+        senses_UND = self.made(distinct_U) if learns else self._table.rows(self, distinct_U)[distinct_U]
+        return self.senses(senses_UND), where_BT
+
+    def made(self, ids_U: Tensor) -> Tensor:
+        """Return the (U, N, D) senses of words."""
+        if isinstance(self.make_senses, SenseNetwork):
+            made: Tensor = self.make_senses(self.embedding(ids_U))
+            return made
+        stored: Tensor = self.make_senses(ids_U).unflatten(-1, (self.settings.senses, self.width))
+        return stored
+
+    def start(self, batch: int) -> BackpackState:
+        """Return the state of nothing read."""
+        inner = self.contextualiser.start(batch) if self.contextualiser is not None else None
+        return BackpackState(inner, torch.empty(batch, 0, dtype=torch.long, device=self.embedding.weight.device), None)
+
+    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, BackpackState]:
+        """Say that this cannot be: what is kept of words are their ids."""
+        raise AssertionError("a Backpack goes on with words, not with vectors: their senses are its output")
+
+    def step(self, ids_BT: Tensor, state: State) -> tuple[Tensor, BackpackState]:
+        """Return the encodings of the next tokens, and the state after them."""
+        assert self.causal, "an encoder that sees what comes later cannot go on"
+        assert isinstance(state, BackpackState)
+        ids_BS = torch.cat([state.ids_BS, ids_BT], dim=1)
+        x_BTD, length = self.embed(ids_BT), ids_BS.shape[1]
+        seen = places_seen(ids_BT.shape[1], length, None, causal=True)
+        if self.contextualiser is None or self.weigh is None or state.contextualiser is None:
+            inner, keys_BNSK, weights = None, None, self._alike(x_BTD, length, seen)
+        else:
+            encoded, inner = self.contextualiser.go_on(x_BTD, state.contextualiser)
+            queries, keys_BNSK = self.weigh.queries_and_keys(encoded)
+            if state.keys_BNSK is not None:
+                keys_BNSK = torch.cat([state.keys_BNSK, keys_BNSK], dim=-2)
+            weights = self.weigh(queries, keys_BNSK, seen if ids_BT.shape[1] > 1 else None)
+        sums = self.scale * self._step_sums(self.sense_weights(weights), ids_BS)
+        return self.encoded(sums), BackpackState(inner, ids_BS, keys_BNSK)
+
+    def _step_sums(self, weights_BNTS: Tensor, ids_BS: Tensor) -> Tensor:
+        senses_UND, where_BS = self._senses_of(ids_BS)
+        if weights_BNTS.shape[2] > 1 or torch.is_grad_enabled():
+            return mix(weights_BNTS, F.embedding(where_BS, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:]))
+        # One position: the rows are read where they are, and nothing is gathered.
+        count = self.settings.senses
+        rows_BX = (where_BS[..., None] * count + torch.arange(count, device=where_BS.device)).flatten(1)
+        weights_BX = weights_BNTS[:, :, 0].transpose(1, 2).flatten(1)
+        sums_BD = F.embedding_bag(rows_BX, senses_UND.flatten(0, 1), mode="sum", per_sample_weights=weights_BX)
+        return sums_BD[:, None]
+
+
+class _Table:
+    """The senses of all words that were asked for since the weights last changed; others take no memory."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[tuple[int, int], ...] = ()
+        self._rows_VND: Tensor | None = None
+        self._is_known_V: Tensor | None = None
+
+    def rows(self, backpack: Backpack, ids: Tensor) -> Tensor:
+        """Return a (V, N, D) table in which the senses of some words stand; the other rows may hold anything."""
+        parameters = (*backpack.make_senses.parameters(), backpack.embedding.weight)
+        made_of = tuple((parameter.data_ptr(), parameter._version) for parameter in parameters)
+        if self._rows_VND is None or self._is_known_V is None or made_of != self._made_of:
+            words = backpack.embedding.num_embeddings
+            shape = (words, backpack.settings.senses, backpack.width)
+            with torch.inference_mode(False):
+                self._rows_VND = backpack.embedding.weight.new_empty(shape)
+                self._is_known_V = torch.zeros(words, dtype=torch.bool, device=ids.device)
+            self._made_of = made_of
+        missing_U = ids[~self._is_known_V[ids]].unique()
+        if len(missing_U):
+            with torch.no_grad():
+                self._rows_VND[missing_U] = backpack.made(missing_U)
+                self._is_known_V[missing_U] = True
+        return self._rows_VND
+
+
+def _contextualiser(settings: BackpackSettings, causal: bool) -> CausalEncoder | None:
+    """Return the encoder that decides how much senses count, without words of its own; None where nothing does."""
+    encoder: CausalEncoder
+    match settings.contextualiser:
+        case "uniform":
+            return None
+        case "transformer":
+            encoder = Transformer(settings, 1, causal=causal)
+        case kind:
+            own = RecurrentSettings(kind=kind, width=settings.width, layers=settings.layers, dropout=settings.dropout)
+            encoder = Recurrent(own, 1, causal=causal)
+    # Its words are the Backpack's: it gets their vectors.
+    del encoder.embedding, encoder.embedded, encoder.encoded
+    return encoder

@@ -1,0 +1,96 @@
+"""Senses: what a word may mean, wherever it stands; and how much each of them counts where it does.
+
+Letters: B batch, T time, S time of what is looked at, D width, N senses, K width of a sense's queries and keys,
+U distinct words.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from satchel.nn.attention import causal_mask, softmax
+from satchel.nn.blocks import FeedForward
+
+# Positions whose weights are there at once: none of them needs what comes after the last.
+POSITIONS_AT_ONCE = 64
+
+
+class SenseNetwork(nn.Module):
+    """Makes the senses of a word of its vector: the same network for all words (Hewitt et al., 2023).
+
+    As published, the first norm's output is added to the word itself: their block mixes nothing between positions.
+    """
+
+    def __init__(self, width: int, senses: int, *, hidden: int | None = None) -> None:
+        super().__init__()
+        self.width, self.senses = width, senses
+        self.first_norm, self.second_norm, self.last_norm = (nn.LayerNorm(width) for _ in range(3))
+        self.block = FeedForward(width, hidden or 4 * width, "gelu-tanh")
+        self.widen = nn.Linear(width, hidden or 4 * width)
+        self.spread = nn.Linear(hidden or 4 * width, senses * width)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the (..., N, D) senses of words with these (..., D) vectors."""
+        x = x + self.first_norm(x)
+        x = x + self.block(self.second_norm(x))
+        hidden = F.gelu(self.widen(self.last_norm(x)), approximate="tanh")
+        senses: Tensor = self.spread(hidden).unflatten(-1, (self.senses, self.width))
+        return senses
+
+
+class SenseWeights(nn.Module):
+    """How much each sense of each word counts at each position: one softmax per sense over the words that are seen."""
+
+    def __init__(self, width: int, senses: int) -> None:
+        super().__init__()
+        self.width, self.senses, self.key_width = width, senses, max(1, width // senses)
+        self.factor = 1 / math.sqrt(self.key_width)
+        # Rows: the queries of all senses, then their keys.
+        self.project = nn.Linear(width, 2 * senses * self.key_width)
+        nn.init.normal_(self.project.weight, std=0.02)
+        nn.init.zeros_(self.project.bias)
+
+    def queries_and_keys(self, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both, each (B, N, T, K)."""
+        both = self.project(x_BTD).unflatten(-1, (2, self.senses, self.key_width)).permute(2, 0, 3, 1, 4)
+        return both[0], both[1]
+
+    def forward(self, queries_BNTK: Tensor, keys_BNSK: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the (B, N, T, S) weights; those of a query that may see nothing are zero."""
+        return softmax(queries_BNTK @ keys_BNSK.transpose(-1, -2) * self.factor, mask)
+
+
+def mix(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:
+    """Return the (B, T, D) sums of all senses of all words, each as much as it counts: one product."""
+    weights_BTX = weights_BNTS.permute(0, 2, 3, 1).flatten(2)
+    return weights_BTX @ senses_BSND.flatten(1, 2)
+
+
+def mix_in_blocks(
+    weigh: SenseWeights, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BSND: Tensor, keep_BS: Tensor | None
+) -> Tensor:
+    """Return the same for a causal text, some positions at a time: what comes after them is not even looked at."""
+    sums = []
+    for start in range(0, queries_BNTK.shape[-2], POSITIONS_AT_ONCE):
+        queries = queries_BNTK[:, :, start : start + POSITIONS_AT_ONCE]
+        stop = start + queries.shape[-2]
+        mask = places_seen(queries.shape[-2], stop, None if keep_BS is None else keep_BS[:, :stop], causal=True)
+        weights = weigh(queries, keys_BNSK[:, :, :stop], mask)
+        sums.append(mix(weights, senses_BSND[:, :stop]))
+    return torch.cat(sums, dim=1)
+
+
+def places_seen(queries: int, keys: int, keep_BS: Tensor | None, *, causal: bool) -> Tensor | None:
+    """Return which words each position sees, (T, S) or (B, 1, T or 1, S); None where it is all of them."""
+    seen = causal_mask(queries, keys) if causal else None
+    if keep_BS is None:
+        return seen
+    kept = keep_BS[:, None, None, :]
+    return kept if seen is None else kept & seen.to(kept.device)

@@ -1,0 +1,223 @@
+"""Backpacks are what was published: the same counts, the same formulas, and every answer a sum over senses."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from satchel.models.backpack import Backpack, published
+from satchel.models.build import build_encoder
+from satchel.models.costs import count, weightless
+from satchel.nn.sites import recording, watching
+from tests.models.encoders import VOCABULARY, backpack, make
+
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5], [2, 7, 1, 8, 2, 8, 1, 8, 2]])
+
+
+def small(**options: object) -> Backpack:
+    torch.manual_seed(0)
+    made = Backpack(published(width=12, layers=2, heads=3, context=16, senses=4, **options), VOCABULARY, causal=True)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return made.double().eval()
+
+
+# --- as published ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("width", "layers", "heads", "transformer", "senses", "weights", "total"),
+    [
+        (384, 6, 6, 30_145_536, 11_218_560, 295_680, 41_659_776),
+        (640, 8, 8, 71_886_080, 31_149_440, 820_480, 103_856_000),
+        (768, 12, 12, 124_051_968, 44_850_432, 1_181_184, 170_083_584),
+    ],
+)
+def test_the_published_sizes_have_the_published_parameters(
+    width: int, layers: int, heads: int, transformer: int, senses: int, weights: int, total: int
+) -> None:
+    settings = published(width=width, layers=layers, heads=heads, context=512, senses=16)
+    with weightless():
+        made = Backpack(settings, 50264, causal=True)
+
+    def parameters(module: nn.Module | None) -> int:
+        assert module is not None
+        return sum(parameter.numel() for parameter in module.parameters())
+
+    assert parameters(made) == total
+    assert parameters(made.embedding) + parameters(made.contextualiser) == transformer
+    assert (parameters(made.make_senses), parameters(made.weigh)) == (senses, weights)
+    counted = {cost.component: cost.parameters for cost in count(made, 512, tied_logits=made.embedding).components}
+    assert (counted["senses"], counted["sense weights"]) == (senses, weights)
+
+
+def gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def norm(x: Tensor, weights: dict[str, Tensor], name: str) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    scaled = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def linear(x: Tensor, weights: dict[str, Tensor], name: str) -> Tensor:
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def by_hand(weights: dict[str, Tensor], ids: list[int], *, layers: int, heads: int, senses: int) -> Tensor:
+    """Return what the published formulas give for one text, position by position and sense by sense."""
+    embedding = weights["embedding.weight"]
+    width, length = embedding.shape[1], len(ids)
+    x = torch.stack(
+        [embedding[id_] + weights["contextualiser.positions.embedding.weight"][place] for place, id_ in enumerate(ids)]
+    )
+    for layer in range(layers):
+        block = f"contextualiser.blocks.{layer}"
+        queries, keys, values = linear(
+            norm(x, weights, f"{block}.attention_norm"), weights, f"{block}.attention.project"
+        ).split(width, dim=-1)
+        found = torch.zeros_like(x)
+        own = width // heads
+        for head in range(heads):
+            part = slice(head * own, (head + 1) * own)
+            for place in range(length):
+                scores = torch.stack([queries[place, part] @ keys[other, part] for other in range(place + 1)])
+                shares = (scores / math.sqrt(own) / (layer + 1)).softmax(0)
+                found[place, part] = sum(share * values[other, part] for other, share in enumerate(shares))
+        x = x + linear(found, weights, f"{block}.attention.out")
+        hidden = gelu(linear(norm(x, weights, f"{block}.feedforward_norm"), weights, f"{block}.feedforward.widen"))
+        x = x + linear(hidden, weights, f"{block}.feedforward.narrow")
+    x = norm(x, weights, "contextualiser.norm")
+    both = linear(x, weights, "weigh.project")
+    own = width // senses
+    sums = torch.zeros(length, width, dtype=x.dtype)
+    for place in range(length):
+        for sense in range(senses):
+            query = both[place, sense * own : (sense + 1) * own]
+            start = (senses + sense) * own
+            scores = torch.stack([query @ both[other, start : start + own] for other in range(place + 1)])
+            for other, share in enumerate((scores / math.sqrt(own)).softmax(0)):
+                sums[place] += share * sense_of(weights, embedding[ids[other]], sense)
+    return sums
+
+
+def sense_of(weights: dict[str, Tensor], vector: Tensor, sense: int) -> Tensor:
+    first = vector + norm(vector, weights, "make_senses.first_norm")
+    inner = gelu(linear(norm(first, weights, "make_senses.second_norm"), weights, "make_senses.block.widen"))
+    second = first + linear(inner, weights, "make_senses.block.narrow")
+    hidden = gelu(linear(norm(second, weights, "make_senses.last_norm"), weights, "make_senses.widen"))
+    flat = linear(hidden, weights, "make_senses.spread")
+    return flat[sense * len(vector) : (sense + 1) * len(vector)]
+
+
+def test_it_computes_what_the_published_formulas_say() -> None:
+    made = small()
+    weights: dict[str, Tensor] = dict(made.named_parameters())
+    with torch.no_grad():
+        for row in IDS.tolist():
+            expected = by_hand(weights, row, layers=2, heads=3, senses=4)
+            torch.testing.assert_close(made.encode(torch.tensor([row]))[0], expected, rtol=1e-12, atol=1e-12)
+            mean = small(output="mean").encode(torch.tensor([row]))[0]
+            torch.testing.assert_close(mean, expected / 4, rtol=1e-12, atol=1e-12)
+
+
+# --- what follows from the formulas ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["backpack", "mean of senses", "lstm backpack", "uniform backpack", "table of senses"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_an_encoding_is_the_sum_of_senses_by_their_weights(name: str, causal: bool) -> None:
+    made = make(name, causal=causal)
+    assert isinstance(made, Backpack)
+    with recording(made, "senses", "sense_weights", "encoded") as found:
+        made.encode(IDS)
+    (senses,), (weights,), (encoded,) = found["senses"], found["sense_weights"], found["encoded"]
+    distinct, where = IDS.unique(return_inverse=True)
+    assert senses.shape == (len(distinct), made.settings.senses, 12)
+    assert weights.shape == (2, made.settings.senses, 9, 9)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+    assert weights.min() >= 0
+    if causal:
+        assert torch.equal(weights, weights.tril())
+    total = torch.einsum("bnts,bsnd->btd", weights, senses[where]) * made.scale
+    torch.testing.assert_close(encoded, total, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 150])
+def test_long_texts_in_blocks_equal_those_at_once(length: int) -> None:
+    torch.manual_seed(1)
+    made = Backpack(backpack(context=256), VOCABULARY, causal=True).double().eval()
+    ids = torch.randint(0, VOCABULARY, (2, length))
+    keep = torch.ones(2, length, dtype=torch.bool)
+    keep[1, length // 2 :] = False
+    for kept in (None, keep):
+        in_blocks = made.encode(ids, kept)
+        with recording(made, "sense_weights"):
+            at_once = made.encode(ids, kept)
+        there = slice(None) if kept is None else kept
+        torch.testing.assert_close(in_blocks[there], at_once[there], rtol=1e-12, atol=1e-12)
+
+
+def test_the_senses_of_words_are_made_once_and_anew_when_the_weights_change() -> None:
+    made = small()
+    with torch.no_grad():
+        before = made.encode(IDS)
+        torch.testing.assert_close(before, made.contextualise(made.embed(IDS)), rtol=1e-12, atol=1e-12)
+        calls = []
+        handle = made.make_senses.register_forward_hook(lambda module, given, found: calls.append(found.shape[0]))
+        assert torch.equal(made.encode(IDS), before)
+        assert not calls
+        made.embedding.weight[3] += 1
+        after = made.encode(IDS)
+        handle.remove()
+    assert not torch.equal(after, before)
+    assert calls == [len(IDS.unique())]
+    learned = made.encode(IDS)
+    assert learned.requires_grad
+    torch.testing.assert_close(learned, after, rtol=1e-12, atol=1e-12)
+
+
+def test_a_table_in_inference_mode_is_there_outside_of_it() -> None:
+    made = small()
+    with torch.inference_mode():
+        before = made.encode(IDS[:1])
+    with torch.no_grad():
+        torch.testing.assert_close(made.encode(IDS)[:1], before, rtol=1e-12, atol=1e-12)
+
+
+def test_one_sense_and_weights_that_are_all_alike_make_the_mean_of_words() -> None:
+    settings = backpack(senses=1, contextualiser="uniform", sense_source="table")
+    made = build_encoder(settings, VOCABULARY, causal=True).double().eval()
+    assert isinstance(made, Backpack)
+    assert isinstance(made.make_senses, nn.Embedding)
+    vectors = made.make_senses(IDS)
+    means = vectors.cumsum(dim=1) / torch.arange(1, 10)[None, :, None]
+    torch.testing.assert_close(made.encode(IDS), means, rtol=1e-12, atol=1e-12)
+
+
+def test_what_all_words_share_of_a_sense_is_the_same_everywhere() -> None:
+    made = small()
+    before = made.encode(IDS)
+    shift = torch.randn(12, dtype=torch.float64)
+
+    def add(senses: Tensor) -> Tensor:
+        changed = senses.clone()
+        changed[:, 2] += shift
+        return changed
+
+    with watching(made, {"senses": add}):
+        after = made.encode(IDS)
+    torch.testing.assert_close(after - before, shift.expand_as(before), rtol=1e-9, atol=1e-10)
+
+
+def test_padding_gets_no_weight() -> None:
+    keep = torch.ones(2, 9, dtype=torch.bool)
+    keep[0, 5:] = False
+    for causal in (True, False):
+        made = make("backpack", causal=causal)
+        with recording(made, "sense_weights") as found:
+            made.encode(IDS, keep)
+        (weights,) = found["sense_weights"]
+        assert torch.equal(weights[0, :, :, 5:], torch.zeros_like(weights[0, :, :, 5:]))
