@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from satchel import config
+from satchel.api import defaults
 from satchel.api.recipes import read_recipe
 from satchel.api.settings import NETWORKS, TASKS, ClassifierSettings, LanguageSettings, build_settings
 from satchel.data.tagged import are_characters
@@ -14,8 +15,8 @@ from satchel.errors import DataError, SettingsError
 from satchel.runs.folder import read_config
 from satchel.text.builtin import BUILTINS
 from satchel.text.corpora import infer_task, open_corpus
-from satchel.text.reading import DataSettings
-from satchel.text.tables import read_tagged
+from satchel.text.reading import Corpus, DataSettings
+from satchel.text.tables import read_examples, read_tagged
 from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 
 USUAL_MINUTES = 5.0
+# Where spaces are further apart than this on average, they do not separate words.
+LONGEST_WORDS = 20
+# What compressed text unpacks to, about.
+GZIP = 3
+# A text that comes through a pipe is taken to have so many.
+USUAL_CHARACTERS = 1_000_000
 # As many rows of a table tell what its tags belong to.
 SEEN_ROWS = 100
 
@@ -166,8 +173,11 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
     if start is not None:
         _as_begun(choices, Path(start))
     _usual_kind(choices)
-    _network_defaults(choices, str(data), options.get("size"))
     build_settings(choices.tree, where)  # whatever is wrong with what was given is told before anything is chosen
+    _network_defaults(choices, str(data), options.get("size"))
+    if recipe is None:
+        _language_defaults(choices, str(data), existing)
+        _classifier_defaults(choices, str(data), existing)
     _suited(choices, str(data), existing)
     return Plan(
         build_settings(choices.tree, where),
@@ -269,6 +279,71 @@ def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
     if length := BUILTINS[data].length if data in BUILTINS else None:
         key = "model.context" if is_transformer else "training.length"
         choices.choose(key, length, f"as long as the documents of {data}")
+
+
+def _language_defaults(choices: Choices, data: str, existing: Tokenizer | None) -> None:
+    """Choose what suits an amount of prose and a time: pieces of words, a size, how it is read, what it stands on."""
+    settings = build_settings(choices.tree)
+    is_prose = data not in BUILTINS or BUILTINS[data].tokenizer == "bpe"
+    if settings.task != "lm" or settings.model.kind not in ("transformer", "backpack") or not is_prose:
+        return
+    characters = USUAL_CHARACTERS if data == "-" else _characters(open_corpus(data, settings.data))
+    kind = existing.kind if existing else settings.tokenizer.kind
+    if existing is None and kind in ("bpe", "unigram"):
+        choices.choose(*defaults.tokenizer_size(characters))
+    vocabulary = existing.size if existing else _vocabulary(choices, kind)
+    tokens = characters / defaults.characters_per_token(kind, vocabulary)
+    training: Any = settings.training
+    budget = _budget(training, tokens)
+    if training.steps is not None:
+        choices.give("training.batch_tokens", training.batch_tokens)  # who counts updates has a size in mind
+    if not any(choices.is_set(f"model.{name}") for name in ("width", "layers", "heads")):
+        for choice in defaults.language_shape(budget, vocabulary):
+            choices.choose(*choice)
+    model: Any = build_settings(choices.tree).model
+    shape = defaults.Shape(model.width, model.layers, model.heads)
+    for choice in defaults.language_reading(tokens, budget.read_by(shape.parameters(vocabulary))):
+        choices.choose(*choice)
+    if "model.kind" in choices.chosen and tokens <= defaults.MOST_COUNTED:
+        choices.choose("model.ngram", defaults.ngram_order(kind), "what was counted need not be learned")
+
+
+def _classifier_defaults(choices: Choices, data: str, existing: Tokenizer | None) -> None:
+    """Choose what suits a mean of words, unless something of it was given: then that is what somebody wants to see."""
+    settings = build_settings(choices.tree)
+    given = set(choices.tree["model"]) - {"kind"}
+    if settings.task != "classify" or settings.model.kind != "dan" or given or data == "-":
+        return
+    corpus = open_corpus(data, settings.data)
+    first = [example.text for example in islice(read_examples(corpus), SEEN_ROWS)]
+    characters, seen = _characters(corpus), max(1, sum(map(len, first)))
+    has_words = sum(text.count(" ") for text in first) > seen / LONGEST_WORDS
+    if existing is None and "tokenizer" not in choices.tree and has_words:
+        for choice in defaults.words_of_texts():
+            choices.choose(*choice)
+    for choice in defaults.averaging(round(characters * len(first) / seen), characters):
+        is_budget = choice.key == "training.epochs" and choices.is_set("training.steps")
+        if not is_budget:
+            choices.choose(*choice)
+
+
+def _characters(corpus: Corpus) -> int:
+    """Return about how many characters there are, without reading them."""
+    return sum(source.size * (GZIP if source.name.endswith(".gz") else 1) for source in corpus.sources)
+
+
+def _vocabulary(choices: Choices, kind: str) -> int:
+    """Return about how many tokens there will be."""
+    given = choices.tree.get("tokenizer", {})
+    return given.get("size") or {"char": 100, "byte": 256}.get(kind, 20_000)
+
+
+def _budget(training: Any, tokens: float) -> defaults.Budget:
+    if training.minutes is not None:
+        return defaults.minutes_of_work(training.minutes, training.device)
+    if training.epochs is not None:
+        return defaults.Budget(tokens=training.epochs * tokens)
+    return defaults.Budget(tokens=training.steps * training.batch_tokens)
 
 
 def _task_of(data: str, tree: config.Tree) -> str:

@@ -371,9 +371,11 @@ def demo(
     # Small steps: there are minutes, not hours, and a curve of two points is none.
     settings = {"training.batch_tokens": 1024, "training.evaluate_every": 100}
     changes = " ".join(f"--set {key}={value}" for key, value in settings.items())
-    options = f"--valid 0.1 --minutes {minutes:g} {changes}"
+    options = f"--model transformer --valid 0.1 --minutes {minutes:g} {changes}"
     say(f"\n$ satchel train @python-docs --tokenizer {run} {options} -o {network}")
-    planned = api.plan("@python-docs", tokenizer=run, valid=0.1, minutes=minutes, settings=settings)
+    planned = api.plan(
+        "@python-docs", model="transformer", tokenizer=run, valid=0.1, minutes=minutes, settings=settings
+    )
     trained, stopping = _carry_out(planned, network, force=True)
     _show_report(trained)
     _leave_if_stopped(trained, stopping)

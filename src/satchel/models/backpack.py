@@ -123,9 +123,12 @@ class Backpack(CausalEncoder):
         if not torch.is_grad_enabled() and not self.senses.is_watched:
             return self._table.rows(self, ids_BT), ids_BT
         distinct_U, where_BT = ids_BT.unique(return_inverse=True)
-        learns = torch.is_grad_enabled()
-        senses_UND = self.made(distinct_U) if learns else self._table.rows(self, distinct_U)[distinct_U]
+        senses_UND = self.made(distinct_U) if torch.is_grad_enabled() else self.lookup(distinct_U)
         return self.senses(senses_UND), where_BT
+
+    def lookup(self, ids: Tensor) -> Tensor:
+        """Return the (..., N, D) senses of words, where nothing is learned: they are made once and kept."""
+        return self._table.rows(self, ids)[ids]
 
     def made(self, ids_U: Tensor) -> Tensor:
         """Return the (U, N, D) senses of words."""

@@ -1,0 +1,123 @@
+"""What a training chooses where nobody does: by the amount of text, the time and the task; and it says why."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel import api
+from satchel.api import defaults
+from satchel.api.defaults import SHAPES, Budget, minutes_of_work
+from satchel.cli.main import run as run_command
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("It was a dark and stormy night; the rain fell in torrents.\n" * 2000)
+    return path
+
+
+def test_more_time_never_means_a_smaller_network() -> None:
+    for vocabulary in (100, 8000):
+        places = [SHAPES.index(minutes_of_work(minutes).shape(vocabulary)) for minutes in (0.1, 1, 5, 20, 100, 1000)]
+        assert places == sorted(places)
+        assert places[0] < places[-1]
+        read = [SHAPES.index(Budget(tokens=count).shape(vocabulary)) for count in (1e4, 1e6, 1e8, 1e10)]
+        assert read == sorted(read)
+
+
+def test_the_shapes_are_a_ladder_of_work() -> None:
+    work = [shape.parameters(1000) for shape in SHAPES]
+    assert all(1.5 < b / a < 5 for a, b in pairwise(work))
+
+
+def test_the_same_data_and_time_give_the_same_settings_with_reasons(text: Path) -> None:
+    planned, again = (api.plan(text, minutes=2) for _ in range(2))
+    assert planned == again
+    for key in ("tokenizer.size", "model.width", "model.layers", "model.heads", "model.ngram", "training.batch_tokens"):
+        assert key in planned.chosen
+        assert any(reason.startswith(f"{key}=") for reason in planned.reasons)
+
+
+def test_what_is_read_often_is_changed_a_little_on_the_way(text: Path) -> None:
+    def planned(**options: Any) -> Any:
+        return api.plan(text, tokenizer="char", **options).settings
+
+    once, often, ever = planned(epochs=1), planned(epochs=10), planned(epochs=100)
+    assert (once.model.dropout, once.training.noise) == (0, 0)
+    assert often.model.dropout > 0 == often.training.noise
+    assert min(ever.model.dropout, ever.training.noise) > 0
+
+
+def test_who_names_a_kind_gets_just_that_and_who_names_none_the_strongest(text: Path) -> None:
+    assert api.plan(text, minutes=1).settings.model.ngram == 5  # type: ignore[union-attr]
+    assert api.plan(text, minutes=1, tokenizer="char").settings.model.ngram == 7  # type: ignore[union-attr]
+    assert api.plan(text, minutes=1, model="transformer").settings.model.ngram == 0  # type: ignore[union-attr]
+
+
+def test_what_was_given_is_left_as_it_is(text: Path) -> None:
+    given = {
+        "model.width": 32,
+        "model.ngram": 3,
+        "training.noise": 0.3,
+        "training.batch_tokens": 77,
+        "tokenizer.size": 300,
+    }
+    settings: Any = api.plan(text, minutes=1, settings=given).settings
+    assert (settings.model.width, settings.model.layers) == (32, 4), "nobody guesses the depth of a given width"
+    assert (settings.model.ngram, settings.training.noise, settings.training.batch_tokens) == (3, 0.3, 77)
+    assert settings.tokenizer.size == 300
+    sized: Any = api.plan(text, minutes=1, size="tiny").settings
+    assert (sized.model.width, sized.model.layers) == (256, 5)
+    recipe: Any = api.plan(text, recipe="shakespeare-char")
+    assert not {key for key in recipe.chosen if key.startswith(("model.", "tokenizer."))}
+
+
+def test_generated_data_is_there_to_be_learned_and_not_counted() -> None:
+    settings: Any = api.plan("@ab", minutes=1).settings
+    assert (settings.model.ngram, settings.training.noise, settings.model.dropout) == (0, 0, 0)
+
+
+def test_a_text_too_long_to_count_is_not_counted(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "MOST_COUNTED", 1000)
+    assert api.plan(text, minutes=1).settings.model.ngram == 0  # type: ignore[union-attr]
+
+
+def test_a_dry_run_says_what_would_be_chosen_and_why(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["train", str(text), "--minutes", "2", "--dry-run"]) == 0
+    told = capsys.readouterr()
+    assert "model.ngram=5: what was counted need not be learned" in told.err
+    assert "model.ngram = 5" in told.out
+
+
+# --- classifiers
+
+
+def table(path: Path, text: str, rows: int = 300) -> Path:
+    path.write_text("label\ttext\n" + "".join(f"{'good' if n % 2 else 'bad'}\t{text} {n}\n" for n in range(rows)))
+    return path
+
+
+def test_a_classifier_of_texts_reads_them_a_few_times_by_words_and_pairs(tmp_path: Path) -> None:
+    settings: Any = api.plan(table(tmp_path / "films.tsv", "a film about nothing much"), minutes=2).settings
+    assert (settings.model.kind, settings.tokenizer.kind, settings.tokenizer.split) == ("dan", "word", "punctuation")
+    assert settings.model.bigrams >= 1 << 15
+    assert (settings.training.minutes, settings.training.epochs) == (2, 4), "whichever comes first"
+    assert 64 * 4 <= settings.training.batch_tokens <= 64 * 8
+
+
+def test_texts_without_spaces_are_not_taken_for_words(tmp_path: Path) -> None:
+    settings: Any = api.plan(table(tmp_path / "films.tsv", "这部电影没有什么意思" * 4)).settings
+    assert settings.tokenizer.kind == "bpe"
+
+
+def test_who_gives_a_part_of_a_classifier_gets_it_plain(tmp_path: Path) -> None:
+    films = table(tmp_path / "films.tsv", "a film about nothing much")
+    settings: Any = api.plan(films, settings={"model.width": 50}).settings
+    assert (settings.model.width, settings.model.bigrams, settings.training.epochs) == (50, 0, None)
+    stepped: Any = api.plan(films, steps=10).settings
+    assert (stepped.training.steps, stepped.training.epochs) == (10, None)
+    pieces: Any = api.plan(films, tokenizer="bpe:300").settings
+    assert (pieces.tokenizer.kind, pieces.tokenizer.split) == ("bpe", "space")
