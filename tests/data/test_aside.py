@@ -1,4 +1,4 @@
-"""What is set aside is the end of a text, and nothing of it is in the rest."""
+"""What is set aside are pieces from all over a text, and nothing of them is in the rest."""
 
 import numpy as np
 import pytest
@@ -6,39 +6,37 @@ import pytest
 from satchel.data import aside
 from satchel.data.aside import set_aside
 
-END = 99
+END = 10**6
 
 
-def test_of_a_stream_its_last_tokens_are_set_aside() -> None:
-    ids = np.array([END, *range(50)])
-    rest, end = set_aside(ids, END)
-    assert rest.tolist() == [END, *range(48)]
-    assert end.tolist() == [END, 48, 49]
+@pytest.mark.parametrize("size", [25, 60, 500, 5000, 100_000])
+def test_every_token_is_learned_from_or_set_aside_in_its_order(size: int) -> None:
+    ids = np.array([END, *range(size), END])
+    rest, pieces = set_aside(ids, END)
+    assert sorted([*rest[1:-1], *pieces[pieces != END]]) == list(range(size))
+    assert (rest[0], rest[-1], pieces[0]) == (END, END, END)
+    assert (np.diff(rest[1:-1]) > 0).all()
+    assert len(pieces) - (pieces == END).sum() == pytest.approx(0.04 * size, rel=0.3, abs=2)
 
 
-def test_of_documents_whole_ones_are_set_aside() -> None:
-    documents = [[number] * 9 + [END] for number in range(20)]
-    ids = np.array([END, *(token for document in documents for token in document)])
-    rest, end = set_aside(ids, END)
-    assert rest.tolist() == ids[:-10].tolist()
-    assert end.tolist() == [END, *documents[-1]]
+def test_pieces_come_from_all_over_the_text() -> None:
+    _, pieces = set_aside(np.array([END, *range(100_000)]), END)
+    starts = pieces[np.flatnonzero(pieces == END) + 1]
+    assert len(starts) >= 10
+    assert np.diff(starts).std() < 10
+    assert starts[0] < 40_000
+    assert starts[-1] > 60_000
 
 
-def test_of_one_long_document_after_a_short_one_its_end_is_set_aside() -> None:
-    ids = np.array([END, 1, 2, END, *range(3, 97), END])
-    rest, end = set_aside(ids, END)
-    assert rest.tolist() == ids[:-4].tolist()
-    assert end.tolist() == [END, 94, 95, 96, END]
-
-
-@pytest.mark.parametrize("size", [2, 3, 4, 20])
-def test_of_a_few_tokens_the_last_one_is_set_aside(size: int) -> None:
-    rest, end = set_aside(np.array([END, *range(size - 1)]), END)
-    assert len(rest) == size - 1
-    assert end.tolist() == [END, size - 2]
+@pytest.mark.parametrize("size", [1, 2, 10, 24])
+def test_of_a_few_tokens_nothing_is_set_aside(size: int) -> None:
+    ids = np.array([END, *range(size - 1)])
+    rest, pieces = set_aside(ids, END)
+    assert rest.tolist() == ids.tolist()
+    assert pieces.tolist() == [END]
 
 
 def test_of_a_long_text_no_more_is_set_aside_than_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "MOST_TOKENS", 7)
-    rest, end = set_aside(np.array([END, *range(2000)]), END)
-    assert (len(rest), len(end)) == (1994, 8)
+    monkeypatch.setattr(aside, "MOST_TOKENS", 30)
+    rest, pieces = set_aside(np.array([END, *range(20_000)]), END)
+    assert (len(rest), (pieces != END).sum()) == (20_001 - 30, 30)

@@ -22,6 +22,7 @@ SETTINGS = {
     "model.heads": 2,
     "model.layers": 1,
     "model.context": 16,
+    "model.dropout": 0.0,  # each process leaves out other numbers
     "training.batch_tokens": 128,
     "training.threads": 1,
     "training.evaluate_every": 10,

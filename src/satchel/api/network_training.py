@@ -115,6 +115,7 @@ def _write_ngram(
     progress("counting without what is set aside", None)
     rest, aside = set_aside(tokens.ids, tokenizer.boundary)
     logprobs = estimate(rest, size, own, ends=ends).table.score(aside).logprobs
+    logprobs[aside[1:] == tokenizer.boundary] = 0  # where one piece ends and another begins, nothing is asked
     with folder.create(runs.ASIDE) as handle:
         tensors.write(handle, {"logprobs": logprobs}, {})
     return table

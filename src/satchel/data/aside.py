@@ -1,26 +1,33 @@
-"""The end of a text is set aside, so that something can be learned of how well what was learned from the rest does."""
+"""Pieces of a text are set aside, so that something can be learned of how well what was learned from the rest does.
+
+They are spread over the text: its end alone may be about something that the rest never mentions, and then whatever is
+not learned there is missed most by what follows it.
+"""
+
+from itertools import pairwise
 
 import numpy as np
 
 from satchel.predictor import Ids
 
-# The share of a text that is set aside, and the most tokens: a gate needs no more.
+# The share of a text that is set aside, the most tokens (a gate needs no more), and those of a piece.
 SHARE = 0.04
 MOST_TOKENS = 50_000
-# Where whole documents are set aside, they may be so many times as long as was wanted.
-LONGEST = 3
+PIECE = 1000
+LEAST_PIECES = 10
 
 
 def set_aside(ids_T: Ids, boundary: int) -> tuple[Ids, Ids]:
-    """Return a text in two: what is learned from, and what is set aside. Both begin with a boundary.
-
-    Whole documents are set aside where there are some of a fitting length, else the end of the last one.
-    """
-    wanted = max(1, min(MOST_TOKENS, round(SHARE * len(ids_T))))
-    cut = len(ids_T) - wanted
-    between_X = np.flatnonzero(np.asarray(ids_T[1:-1]) == boundary) + 1
-    if len(between_X):
-        nearest = int(between_X[np.abs(between_X - cut).argmin()])
-        if len(ids_T) - nearest <= LONGEST * wanted:
-            return ids_T[: nearest + 1], ids_T[nearest:]
-    return ids_T[:cut], np.concatenate([[boundary], ids_T[cut:]])
+    """Return a text in two: what is learned from, and the pieces set aside, each of which begins with a boundary."""
+    wanted = min(MOST_TOKENS, int(SHARE * len(ids_T)))
+    pieces = max(min(LEAST_PIECES, wanted), wanted // PIECE)
+    if not pieces:
+        return ids_T, np.array([boundary])
+    # So many pieces, and one more stretch of what stays: the text begins and ends with those.
+    middles = np.linspace(0, len(ids_T), pieces + 2)[1:-1].astype(int)
+    starts = middles - wanted // pieces // 2
+    stops = starts + wanted // pieces
+    kept = [0, *(place for pair in zip(starts, stops, strict=True) for place in pair), len(ids_T)]
+    rest = [ids_T[start:stop] for start, stop in list(pairwise(kept))[::2]]
+    aside = [part for start, stop in zip(starts, stops, strict=True) for part in ([boundary], ids_T[start:stop])]
+    return np.concatenate(rest), np.concatenate(aside)

@@ -156,14 +156,19 @@ class NetworkPredictor:
         return Scores(mixed_logprobs(logprobs, other.logprobs, gates), {**other.notes, "gate": _sigmoid(gates)})
 
     def fit_gate(self, ids_T: Ids, others_T: Floats) -> None:
-        """Fit the gate to a text that the network has not seen, and an n-gram that has not gives these logarithms."""
+        """Fit the gate to text that the network has not seen, and n-grams that have not give these logarithms.
+
+        The ends of its pieces are no ends of documents: they say nothing.
+        """
         gate = self.network.gate
         assert gate is not None, "only what stands on an n-gram has a gate"
         own_T = np.empty(len(others_T))
         encoded_TD = torch.empty(len(others_T), self.network.encoder.width)
         for places, found, encoded_ND in self._encodings(ids_T):
             own_T[places], encoded_TD[places] = found, encoded_ND.cpu().float()
-        gate.fit(encoded_TD, torch.from_numpy(own_T), torch.from_numpy(np.asarray(others_T, np.float64)))
+        inside = np.flatnonzero(np.asarray(ids_T[1:]) != self.boundary)
+        if len(inside):
+            gate.fit(encoded_TD[inside], torch.from_numpy(own_T[inside]), torch.from_numpy(others_T[inside]))
 
     def _encodings(self, ids_T: Ids) -> Iterator[tuple[slice, Floats, Tensor]]:
         """Return some places after another: the network's own log-probabilities there, and what it read them off."""
