@@ -1,0 +1,72 @@
+"""What senses promote, how alike words are by them, and how much they are used."""
+
+import numpy as np
+import pytest
+import torch
+
+from satchel.looking.senses import SenseView, similarity, use_of_senses
+from satchel.models.backpack import Backpack
+from tests.models.encoders import VOCABULARY, make
+
+
+@pytest.fixture
+def backpack() -> Backpack:
+    made = make("backpack")
+    assert isinstance(made, Backpack)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+def test_a_sense_promotes_the_words_its_centred_vector_points_to(backpack: Backpack) -> None:
+    view = SenseView(backpack, backpack.embedding.weight)
+    found = view.promoted(view.of_word([3]), top=4)
+    with torch.no_grad():
+        senses = backpack.lookup(torch.arange(VOCABULARY))
+        outputs = backpack.embedding.weight - backpack.embedding.weight.mean(dim=0)
+        scores = (senses[3] - senses.mean(dim=0)) @ outputs.T
+    assert len(found) == 4
+    for sense, own in zip(found, scores, strict=True):
+        order = own.argsort(descending=True).tolist()
+        assert [id_ for id_, _ in sense.promotes] == order[:4]
+        assert [id_ for id_, _ in sense.suppresses] == order[::-1][:4]
+        assert sense.promotes[0][1] == pytest.approx(own.max().item())
+        assert -1 <= sense.coherence <= 1
+
+
+def test_a_word_of_several_tokens_is_a_mean_of_their_senses(backpack: Backpack) -> None:
+    view = SenseView(backpack, backpack.embedding.weight)
+    parts = torch.stack([view.of_word([id_]) for id_ in (3, 5)])
+    whole = view.of_word([3, 5])
+    # For each sense, somewhere on the line between the two.
+    for sense in range(4):
+        first, second, both = parts[0, sense], parts[1, sense], whole[sense]
+        share = ((both - second) @ (first - second)) / (first - second).square().sum()
+        assert 0 <= share <= 1
+        torch.testing.assert_close(both, share * first + (1 - share) * second)
+
+
+def test_the_likest_words_come_first_and_a_word_is_most_like_itself(backpack: Backpack) -> None:
+    view = SenseView(backpack, backpack.embedding.weight)
+    own = view.of_word([3])
+    values, ids = view.nearest(own, 3, excluded=[])
+    assert (ids[:, 0] == 3).all()
+    np.testing.assert_allclose(values[:, 0], 1)
+    others, without = view.nearest(own, 3, excluded=[3])
+    assert 3 not in without
+    assert (np.diff(others, axis=1) <= 0).all()
+    found = similarity(own, view.of_word([int(without[0, 0])]))
+    assert found.by_sense[0] == pytest.approx(others[0, 0])
+    assert found.least == min(found.by_sense) <= found.joined <= 1
+    assert found.any_pair >= max(found.by_sense) - 1e-12
+
+
+def test_the_use_of_senses_is_the_length_of_what_they_add(backpack: Backpack) -> None:
+    text = np.array([3, 1, 4, 1, 5])
+    used = use_of_senses(backpack, [text], VOCABULARY)
+    assert used.shape == (VOCABULARY, 4)
+    assert set(np.flatnonzero(used.sum(axis=1))) == {1, 3, 4, 5}
+    # Each of five positions has one unit of each sense to give away.
+    with torch.no_grad():
+        lengths = backpack.lookup(torch.arange(VOCABULARY)).norm(dim=-1).numpy()
+    np.testing.assert_allclose((used[lengths.sum(axis=1) > 0] / lengths).sum(axis=0), 5 * backpack.scale)
