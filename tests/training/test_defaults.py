@@ -19,6 +19,10 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
+def planned(text: Path, **options: Any) -> Any:
+    return api.plan(text, minutes=1, **options).settings
+
+
 def test_more_time_never_means_a_smaller_network() -> None:
     for vocabulary in (100, 8000):
         places = [SHAPES.index(minutes_of_work(minutes).shape(vocabulary)) for minutes in (0.1, 1, 5, 20, 100, 1000)]
@@ -34,27 +38,25 @@ def test_the_shapes_are_a_ladder_of_work() -> None:
 
 
 def test_the_same_data_and_time_give_the_same_settings_with_reasons(text: Path) -> None:
-    planned, again = (api.plan(text, minutes=2) for _ in range(2))
-    assert planned == again
+    first, again = (api.plan(text, minutes=2) for _ in range(2))
+    assert first == again
     for key in ("tokenizer.size", "model.width", "model.layers", "model.heads", "model.ngram", "training.batch_tokens"):
-        assert key in planned.chosen
-        assert any(reason.startswith(f"{key}=") for reason in planned.reasons)
+        assert key in first.chosen
+        assert any(reason.startswith(f"{key}=") for reason in first.reasons)
 
 
 def test_what_is_read_often_is_changed_a_little_on_the_way(text: Path) -> None:
-    def planned(**options: Any) -> Any:
-        return api.plan(text, tokenizer="char", **options).settings
-
-    once, often, ever = planned(epochs=1), planned(epochs=10), planned(epochs=100)
+    plans: list[Any] = [api.plan(text, tokenizer="char", epochs=epochs).settings for epochs in (1, 10, 100)]
+    once, often, ever = plans
     assert (once.model.dropout, once.training.noise) == (0, 0)
     assert often.model.dropout > 0 == often.training.noise
     assert min(ever.model.dropout, ever.training.noise) > 0
 
 
 def test_who_names_a_kind_gets_just_that_and_who_names_none_the_strongest(text: Path) -> None:
-    assert api.plan(text, minutes=1).settings.model.ngram == 5  # type: ignore[union-attr]
-    assert api.plan(text, minutes=1, tokenizer="char").settings.model.ngram == 7  # type: ignore[union-attr]
-    assert api.plan(text, minutes=1, model="transformer").settings.model.ngram == 0  # type: ignore[union-attr]
+    assert planned(text).model.ngram == 5
+    assert planned(text, tokenizer="char").model.ngram == 7
+    assert planned(text, model="transformer").model.ngram == 0
 
 
 def test_what_was_given_is_left_as_it_is(text: Path) -> None:
@@ -82,7 +84,7 @@ def test_generated_data_is_there_to_be_learned_and_not_counted() -> None:
 
 def test_a_text_too_long_to_count_is_not_counted(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "MOST_COUNTED", 1000)
-    assert api.plan(text, minutes=1).settings.model.ngram == 0  # type: ignore[union-attr]
+    assert planned(text).model.ngram == 0
 
 
 def test_a_dry_run_says_what_would_be_chosen_and_why(text: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """What counting makes of the data a network was trained on: fitted in a second or two, and said beside it."""
 
 from satchel.api.classification import Classifier
+from satchel.api.defaults import ngram_order
 from satchel.api.language import LanguageModel
 from satchel.api.settings import Progress
 from satchel.api.tagging import Tagger
@@ -44,6 +45,6 @@ def _ngram_of(model: LanguageModel, ids: Ids) -> Table:
     own = getattr(getattr(model.predictor, "network", None), "ngram", None)
     if isinstance(own, Table):
         return own
-    order = 7 if model.tokenizer.kind in ("char", "byte") else 5
+    order = ngram_order(model.tokenizer.kind)
     ends = model.settings.data.documents != "stream"
     return estimate(ids, model.tokenizer.size + 1, NgramSettings(order=order), ends=ends).table

@@ -38,7 +38,7 @@ def train(
         str | None, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")
     ] = None,
     task: Annotated[str | None, Option(help="lm, tag or classify; without it, what the data is for.")] = None,
-    model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm or transformer.")] = None,
+    model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm, transformer or backpack.")] = None,
     size: Annotated[str | None, Option(help="Of a network: nano, tiny, micro, mini or small.")] = None,
     recipe: Annotated[str | None, Option(help="The name of a recipe (imdb-ngram), or a .toml file.")] = None,
     tokenizer: Annotated[
