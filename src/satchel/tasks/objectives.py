@@ -11,8 +11,8 @@ from torch import Tensor
 
 # A position whose target is this has none: padding, or text that is only context.
 NO_TARGET = -100
-# As many scores at once as fit in a few megabytes.
-SCORES_AT_ONCE = 1 << 20
+# As many scores at once as fit in a few megabytes, and rows enough that products are worth it with many classes.
+SCORES_AT_ONCE = 1 << 22
 
 Reduction = Literal["sum", "mean"]
 
