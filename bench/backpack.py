@@ -1,10 +1,14 @@
 """What senses cost: a step of training and a token of decoding of a Backpack, against the Transformer inside it.
 
     python bench/backpack.py [TEXT] [--rounds 7] [--quick]
+    python bench/backpack.py TEXT --recipe shakespeare-backpack [--valid FILE] [--seeds 1] [--quick]
 
 All train on the same batches of a text in pieces of words (2,000 of them), in turn in one process, each with AdamW;
 medians over the rounds, and ratios within a round. `naive` makes the senses of every place and a product for every
 sense, as the first implementations do. Decoding is one text, token by token, with what was read kept.
+
+With a recipe it is what they learn: the recipe's Backpack, the Transformer inside it, and one of as many layers as make
+it as large as the Backpack, on the same tokens; bits per byte of what is held out.
 """
 
 import argparse
@@ -19,6 +23,8 @@ import torch
 from torch import Tensor, nn
 
 import satchel
+from measuring import write_recipe
+from satchel.api.recipes import read_recipe
 from satchel.data.tokens import open_tokens
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.build import build_encoder
@@ -81,12 +87,54 @@ def ratios(name: str, found: dict[str, list[float]], unit: str) -> None:
         )
 
 
+OWN = ("senses", "contextualiser", "sense_source", "sense_hidden", "output", "diversity")
+
+
+def learned(text: Path, recipe: str, valid: str | None, seed: int, quick: bool) -> dict[str, tuple[float, int, float]]:
+    """Return bits per byte, parameters and seconds of a recipe's Backpack and of two Transformers."""
+    tree = read_recipe(recipe)
+    inside = {key: value for key, value in tree["model"].items() if key not in OWN} | {"kind": "transformer"}
+    found: dict[str, tuple[float, int, float]] = {}
+    budget: dict[str, Any] = {"steps": 3} if quick else {}
+    with tempfile.TemporaryDirectory() as folder:
+        out, layers = Path(folder), inside["layers"]
+        for name, model in (("Backpack", tree["model"]), ("Transformer", inside), ("as large", inside)):
+            if name == "as large":
+                large, small = found["Backpack"][1], found["Transformer"][1]
+                model = {**inside, "layers": layers + max(1, round((large - small) / (12 * inside["width"] ** 2)))}
+            trained = satchel.train(
+                text,
+                recipe=write_recipe({**tree, "model": model}, out / "recipe.toml"),
+                tokenizer=None if name == "Backpack" else out / "Backpack",
+                valid=valid,
+                seed=seed,
+                out=out / name,
+                **budget,
+            )
+            report = trained.report
+            found[name] = report.valid.bits_per_byte, report.parameters, report.seconds
+            bits, relative = found[name][0], found[name][0] / found["Backpack"][0]
+            print(
+                f"seed {seed} {name:<12} {bits:.4f} bits per byte ({relative:.4f}), "
+                f"{report.parameters:,} parameters, {report.seconds:.0f} s",
+                flush=True,
+            )
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", type=Path, nargs="?", default=SHARED / "tiny-shakespeare" / "input.txt")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--recipe", help="what they learn, instead of what they cost")
+    parser.add_argument("--valid", help="a held-out file; else as the recipe says")
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="one row in a batch: it shows that all of it runs")
     options = parser.parse_args()
+    if options.recipe:
+        for seed in range(options.seeds):
+            learned(options.text, options.recipe, options.valid, seed, options.quick)
+        return
     with tempfile.TemporaryDirectory() as folder:
         counted = satchel.train(options.text, model="ngram", tokenizer=f"bpe:{VOCABULARY}", out=Path(folder) / "run")
         ids = torch.from_numpy(np.asarray(open_tokens(counted.folder / runs.TRAIN_TOKENS).ids[1:], np.int64))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from satchel.looking.contributions import Contributions, of_class, of_next, of_tag
+from satchel.looking.contributions import Contributions, of_classes, of_next, of_tag, of_text
 from satchel.models.backpack import Backpack
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
@@ -53,8 +53,7 @@ def test_contributions_add_up_to_the_score_of_a_label_also_of_long_texts(name: s
     ids = np.resize(IDS, length)
     with torch.no_grad():
         scores = network(torch.from_numpy(ids)[None])[0]
-    for label in range(3):
-        found = of_class(network, ids, label)
+    for label, found in enumerate(of_classes(network, ids)):
         assert found.constant == network.head.bias[label].item()
         check(found, scores[label].item(), length, own.settings.senses)
 
@@ -67,6 +66,22 @@ def test_contributions_add_up_to_the_score_of_a_tag(name: str) -> None:
         scores = network(torch.from_numpy(IDS)[None])[0]
     for place in (0, 5, 9):
         check(of_tag(network, IDS, place, 2), scores[place, 2].item(), 10, own.settings.senses)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_contributions_at_every_position_of_a_text_are_those_after_each_of_its_beginnings(name: str) -> None:
+    own = encoder(name, causal=True)
+    network = LanguageNetwork(own).eval()
+    found = of_text(network, IDS, target=2, versus=5)
+    assert found.shape == (9, 9, own.settings.senses)
+    for stop in (1, 4, 9):
+        alone = of_next(network, IDS[:stop], 2, versus=5).values
+        np.testing.assert_allclose(found[stop - 1, :stop], alone, atol=1e-5 * np.abs(alone).sum())
+        assert not found[stop - 1, stop:].any()
+    with torch.no_grad():
+        scores = network(torch.from_numpy(IDS[:-1])[None])[0]
+        leads = scores[range(9), IDS[1:]] - scores.mean(dim=-1)
+    np.testing.assert_allclose(of_text(network, IDS).sum(axis=(1, 2)), leads, atol=1e-5)
 
 
 def test_what_comes_later_adds_nothing() -> None:

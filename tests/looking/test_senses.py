@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from satchel.looking.senses import SenseView, similarity, use_of_senses
+from satchel.looking.senses import SenseView, Use, amounts, pieces_of, similarity
 from satchel.models.backpack import Backpack
 from tests.models.encoders import VOCABULARY, make
 
@@ -63,10 +63,41 @@ def test_the_likest_words_come_first_and_a_word_is_most_like_itself(backpack: Ba
 
 def test_the_use_of_senses_is_the_length_of_what_they_add(backpack: Backpack) -> None:
     text = np.array([3, 1, 4, 1, 5])
-    used = use_of_senses(backpack, [text], VOCABULARY)
-    assert used.shape == (VOCABULARY, 4)
-    assert set(np.flatnonzero(used.sum(axis=1))) == {1, 3, 4, 5}
+    used = amounts(backpack, text)
+    assert used.shape == (5, 4)
     # Each of five positions has one unit of each sense to give away.
     with torch.no_grad():
-        lengths = backpack.lookup(torch.arange(VOCABULARY)).norm(dim=-1).numpy()
-    np.testing.assert_allclose((used[lengths.sum(axis=1) > 0] / lengths).sum(axis=0), 5 * backpack.scale)
+        lengths = backpack.lookup(torch.from_numpy(text)).norm(dim=-1).numpy()
+    np.testing.assert_allclose((used / lengths).sum(axis=0), 5 * backpack.scale)
+
+
+def test_the_shares_of_a_words_senses_are_those_of_all_its_places(backpack: Backpack) -> None:
+    pieces = [np.array([3, 1, 4, 1, 5]), np.array([1, 4, 2])]
+    use = Use(backpack, pieces)
+    both = [amounts(backpack, piece) for piece in pieces]
+    ones = both[0][1] + both[0][3] + both[1][0]
+    assert use.shares([1]) == pytest.approx(ones / ones.sum())
+    pairs = both[0][1] + both[0][2] + both[1][0] + both[1][1]
+    assert use.shares([1, 4]) == pytest.approx(pairs / pairs.sum())
+    assert use.shares([9]) is None
+    assert use.shares([4, 1, 5, 1]) is not None
+    assert use.shares(list(range(9))) is None
+
+
+def test_a_sense_is_shown_where_it_adds_most_of_what_its_word_adds(backpack: Backpack) -> None:
+    piece = np.array([3, 1, 4, 1, 5])
+    use = Use(backpack, [piece])
+    used = amounts(backpack, piece)[[1, 3]]
+    for sense in range(4):
+        first = 1 + 2 * int((used / used.sum(axis=1, keepdims=True))[:, sense].argmax())
+        found = use.most([1], sense, 2, around=2)
+        before, word, after = found[0]
+        assert [*before, *word, *after] == piece[max(0, first - 2) : first + 3].tolist()
+        assert len(found) == 2
+    assert use.most([9], 0, 2, around=2) == []
+
+
+def test_pieces_are_read_as_documents_are_and_come_from_all_over() -> None:
+    text = np.array([9, 1, 2, 3, 9, 4, 9, 5, 6, 7, 8, 9])
+    assert [piece.tolist() for piece in pieces_of(text, 9, 3, 100)] == [[9, 1, 2], [3], [9, 4], [9, 5, 6], [7, 8]]
+    assert [piece.tolist() for piece in pieces_of(text, 9, 3, 6)] == [[9, 1, 2], [9, 4], [7, 8]]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,14 @@ from satchel.evaluation.classification import Classification, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
 from satchel.predictor import Floats, Labeller
 from satchel.runs import folder as runs
+from satchel.text import answers
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
 from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from satchel.api.networks import NetworkSettings
+    from satchel.api.senses import Explanation
 
 # As many texts at once as are worth it; more would only take memory.
 BATCH = 1024
@@ -85,6 +87,11 @@ class Classifier(Model):
         self.labeller = labeller
 
     @property
+    def network(self) -> Any:
+        """The network that answers; None where it is not one network."""
+        return getattr(self.labeller, "network", None)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The labels it knows."""
         return self.run.labels
@@ -92,6 +99,16 @@ class Classifier(Model):
     def classify(self, text: str) -> Prediction:
         """Return the label of a text."""
         return next(self.predict([text]))
+
+    def contributions(self, text: str) -> "list[Explanation]":
+        """Return what each sense of each word adds to the score of each label, in the order of `labels`."""
+        return self.reader.explain_labels(text)
+
+    def texts_of(self, data: str | Path, reading: config.Tree | None = None) -> list[str]:
+        """Return the texts of a table's rows, or of a file's lines."""
+        corpus = self.corpus(data, reading)
+        corpus = corpus if reading and "columns" in reading else without_header(corpus)
+        return [question.text for question in answers.read_questions(corpus)]
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the label of each text, in order, reading no more than `batch` of them ahead."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from satchel.models.costs import Costs
 
 # The papers whose models can be counted by name: all of them, or one (gpt3-small).
-PAPERS = ("gpt3", "vaswani")
+PAPERS = ("gpt3", "vaswani", "backpack")
 LIBRARIES = (
     "torch",
     "numpy",

@@ -22,7 +22,7 @@ from satchel.generation.sampling import Sampling
 from satchel.ngram import arpa
 from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
 from satchel.ngram.tables import Table
-from satchel.predictor import Floats, Predictor
+from satchel.predictor import Floats, Ids, Predictor
 from satchel.runs import folder as runs
 from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, Piece, bytes_source
@@ -30,6 +30,7 @@ from satchel.text.tokenizer import Tokenizer, train_tokenizer
 
 if TYPE_CHECKING:
     from satchel.api.networks import NetworkSettings
+    from satchel.api.senses import Explanation
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class LanguageModel(Model):
         super().__init__(tokenizer, settings, run, folder)
         self.predictor = predictor
 
+    @property
+    def network(self) -> Any:
+        """The network that answers; None where it is not one network."""
+        return getattr(self.predictor, "network", None)
+
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> Likelihood:
@@ -128,6 +134,19 @@ class LanguageModel(Model):
         scores = self.predictor.score(tokens.ids)
         ids = tuple(int(id_) for id_ in tokens.ids[1:])
         return TextScore(tuple(map(self.tokenizer.text_of, ids)), ids, scores.logprobs, scores.notes)
+
+    def contributions(
+        self, prefix: str, target: str | int | None = None, versus: str | int | None = None
+    ) -> "Explanation":
+        """Return what each sense of each word adds to the score of a token after a text, or to its lead over another.
+
+        Without a target it is the likeliest token. A target is a word as it follows the text, or a token's number.
+        """
+        return self.reader.explain_next(prefix, target, versus)
+
+    def tokens_of(self, data: str | Path) -> Ids:
+        """Return the tokens of a file, read as the run's own was."""
+        return self._tokenize(self.corpus(data), silent).ids
 
     def next(self, prompt: str = "", top: int = 10) -> NextTokens:
         """Return the `top` likeliest tokens after a prompt, and their probabilities."""

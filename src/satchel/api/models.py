@@ -1,8 +1,10 @@
 """What every trained model has, whatever its task."""
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from satchel import config
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings
@@ -11,12 +13,14 @@ from satchel.errors import RunError
 from satchel.evaluation.classification import Classification
 from satchel.evaluation.likelihood import Likelihood
 from satchel.runs import folder as runs
+from satchel.text.builtin import variant
 from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from satchel.api.networks import NetworkSettings
+    from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,41 @@ class Model:
     def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
         """Return a corpus read as the run's own was, but for some settings."""
         tree = config.merge(self.settings.data.model_dump(), changes or {})
-        return open_corpus(data, config.build(DataSettings, tree), self.settings.training.seed, part="test")
+        name = variant(str(data), self.settings.task)
+        return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, part="test")
+
+    @property
+    def network(self) -> Any:
+        """The network that answers; None where it is not one network."""
+        return None
+
+    @property
+    def has_senses(self) -> bool:
+        """Whether it is a Backpack."""
+        return "senses" in type(self.settings.model).model_fields
+
+    @functools.cached_property
+    def reader(self) -> "SenseReader":
+        """What answers questions about senses; only Backpacks have them."""
+        from satchel.api.senses import SenseReader
+
+        return SenseReader(self)
+
+    def senses(self, word: str, top: int = 10, contexts: int = 0) -> "WordSenses":
+        """Return what each sense of a word promotes and suppresses, and how much it is used in the training text."""
+        return self.reader.of(word, top, contexts)
+
+    def all_senses(self, top: int = 10) -> "Iterator[WordSenses]":
+        """Return the senses of every token of the vocabulary."""
+        return self.reader.every(top)
+
+    def similar(self, word: str, top: int = 10) -> "list[Neighbours]":
+        """Return the words most like a word, sense by sense."""
+        return self.reader.near(word, top)
+
+    def similarity(self, first: str, second: str) -> "Alike":
+        """Return how alike two words are, sense by sense."""
+        return self.reader.alike(first, second)
 
     @property
     def majority(self) -> int:

@@ -28,6 +28,7 @@ from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import MachineError, RunError, SatchelError, SettingsError
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
+from satchel.looking.senses import HARDLY_USED
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.runs import checkpoint
@@ -284,6 +285,18 @@ def _on_threads(threads: int, trainer: loop.Trainer) -> loop.Stopped:
         torch.set_num_threads(before)
 
 
+def _of_senses(senses: dict[str, Any] | None) -> str:
+    """Return in a few words how senses fare."""
+    if senses is None:
+        return ""
+    used = sum(share > HARDLY_USED / len(senses["use"]) for share in senses["use"])
+    best = max(range(len(senses["cost_without"])), key=senses["cost_without"].__getitem__)
+    return (
+        f"; {used} of {len(senses['use'])} senses in use, {senses['cosine']:.2f} alike, "
+        f"without sense {best} it were {senses['cost_without'][best]:+.2f}"
+    )
+
+
 class _Events:
     """What is told and written while a network is trained. None of it changes the training."""
 
@@ -313,13 +326,20 @@ class _Events:
 
     def validated(self, state: loop.Progress, found: loop.Measured) -> None:
         """Write a line of measurements, and now and then a sample."""
-        measured = {"step": state.step, "seconds": state.seconds, "train_loss": state.loss, "valid_loss": found.loss}
+        measured: dict[str, Any] = {
+            "step": state.step,
+            "seconds": state.seconds,
+            "train_loss": state.loss,
+            "valid_loss": found.loss,
+        }
         if found.accuracy is not None:
             measured["valid_accuracy"] = found.accuracy
+        if found.senses is not None:
+            measured["senses"] = found.senses
         if self._sampled == 0.0 or state.seconds - self._sampled >= SAMPLE_EVERY:
             self._sampled = state.seconds
             right = f", {found.accuracy:.2%} right" if found.accuracy is not None else ""
-            self.watcher.note(f"step {state.step:,}: held-out loss {found.loss:.4f}{right}")
+            self.watcher.note(f"step {state.step:,}: held-out loss {found.loss:.4f}{right}{_of_senses(found.senses)}")
             self._sample(state.step)
         self._kept(lambda: checkpoint.append_line(self.run / runs.METRICS, measured))
 

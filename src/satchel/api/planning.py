@@ -13,7 +13,7 @@ from satchel.api.settings import NETWORKS, TASKS, ClassifierSettings, LanguageSe
 from satchel.data.tagged import are_characters
 from satchel.errors import DataError, SettingsError
 from satchel.runs.folder import read_config
-from satchel.text.builtin import BUILTINS
+from satchel.text.builtin import BUILTINS, variant
 from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_tagged
@@ -170,6 +170,7 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
         choices.give("task", _task_of(str(data), choices.tree))
         if choices.tree["task"] != "lm":
             choices.reasons.append(f"task={choices.tree['task']}: as the data says")
+    data = variant(str(data), str(choices.tree["task"]))
     if start is not None:
         _as_begun(choices, Path(start))
     _usual_kind(choices)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class Tagger(Model):
     ) -> None:
         super().__init__(tokenizer, settings, run, folder)
         self.labeller = labeller
+
+    @property
+    def network(self) -> Any:
+        """The network that answers; None where it is not one network."""
+        return getattr(self.labeller, "network", None)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -31,6 +31,9 @@ def evaluate(
     run: Run,
     data: Annotated[str | None, Argument(help="A file, a folder or -; without it, the run's held-out part.")] = None,
     by: Annotated[str | None, Option(help="distance: how well documents' last words are recalled, by how far.")] = None,
+    similarity: Annotated[
+        str | None, Option(help="Backpacks: a file or folder of rated pairs of words (SimLex-999 and its like).")
+    ] = None,
     errors: Annotated[Path | None, Option(help="Classifiers, taggers: write what was wrong, surest first.")] = None,
     encoding: Encoding = None,
     columns: Columns = None,
@@ -42,7 +45,7 @@ def evaluate(
 ) -> None:
     """Say how good a model is: perplexity and bits per byte of a text; accuracy, F1 and calibration on a table."""
     from satchel import api
-    from satchel.cli import classifying
+    from satchel.cli import classifying, looking
     from satchel.errors import SettingsError
 
     changes = reading(
@@ -53,6 +56,11 @@ def evaluate(
         label_column=label_column,
         tags_column=tags_column,
     )
+    if similarity is not None:
+        if data is not None or by is not None or errors is not None:
+            raise SettingsError("--similarity compares words, and takes no text", "give one of them")
+        looking.show_agreement(api.load_model(run), similarity, as_json)
+        return
     with Progress() as progress:
         model = api.load_model(run)
         if by is not None:

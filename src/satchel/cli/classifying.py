@@ -1,5 +1,6 @@
 """`satchel classify` and `satchel tag`, and what `satchel evaluate` says of both."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,12 +52,14 @@ def classify(
     _check_question(text, source, out, jsonl)
     changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
     if jsonl:
-        answer_stream(api.load_classifier(run), changes, _objects)
+        model = api.load_classifier(run)
+        answer_stream(model, changes, _objects_of(model))
     elif source is not None:
-        answer_file(api.load_classifier(run), source, out, changes, cells=_cells, objects=_objects, as_json=as_json)
+        model = api.load_classifier(run)
+        answer_file(model, source, out, changes, cells=_cells, objects=_objects_of(model), as_json=as_json)
     else:
         content = text_argument(text)
-        _show(api.load_classifier(run).classify(content), as_json)
+        _show(api.load_classifier(run), content, as_json)
 
 
 def tag(
@@ -118,11 +121,12 @@ def _check_question(text: str | None, source: str | None, out: Path | None, json
         raise SettingsError("-o is for the rows of a file", "name it with --input")
 
 
-def _show(prediction: "Prediction", as_json: bool) -> None:
+def _show(model: "Classifier", text: str, as_json: bool) -> None:
     from satchel.text.display import visible
 
+    prediction = model.classify(text)
     if as_json:
-        emit_json({"predictions": [{"text": prediction.text, **_objects(prediction)}]})
+        emit_json({"predictions": [{"text": prediction.text, **_objects_of(model)(prediction)}]})
         return
     print(visible(prediction.label))
     print()
@@ -130,14 +134,62 @@ def _show(prediction: "Prediction", as_json: bool) -> None:
     print_table(["label", "probability"], [[visible(label), f"{chance:.4f}"] for label, chance in shown], right=(1,))
     if len(prediction.probabilities) > len(shown):
         say(f"and {len(prediction.probabilities) - len(shown):,} more (--json shows all)")
+    if model.has_senses:
+        _show_reasons(model, prediction)
+
+
+def _show_reasons(model: "Classifier", prediction: "Prediction") -> None:
+    """Print the words of a text, tinted by what they add to its label, and those that add most."""
+    import numpy as np
+
+    from satchel.cli.looking import show_words
+    from satchel.text.display import visible
+
+    found = model.contributions(prediction.text)
+    mean_WN = np.mean([each.values for each in found], axis=0)
+    own = found[model.labels.index(prediction.label)]
+    values_WN = own.values - mean_WN
+    print()
+    show_words(own.words, values_WN.sum(axis=1))
+    print()
+    order = np.argsort(-np.abs(values_WN.sum(axis=1)), kind="stable")[:MOST_LABELS]
+    rows = []
+    for word in order:
+        sense = int(np.abs(values_WN[word]).argmax())
+        adds = f"{values_WN[word].sum():+.3f}"
+        rows.append([visible(own.words[word]), adds, f"sense {sense}: {values_WN[word, sense]:+.3f}"])
+    print_table(["word", f"adds to {visible(prediction.label)}", "most of it"], rows, right=(1,))
+    bias = own.constant - float(np.mean([each.constant for each in found]))
+    say(f"above the mean of all labels; without a word it is {bias:+.3f}")
 
 
 def _cells(prediction: "Prediction") -> dict[str, Any]:
     return {"label": prediction.label, "probability": round(prediction.probability, 6)}
 
 
-def _objects(prediction: "Prediction") -> dict[str, Any]:
-    return {**_cells(prediction), "probabilities": prediction.probabilities}
+def _objects_of(model: "Classifier") -> Callable[["Prediction"], dict[str, Any]]:
+    """Return what is told of a prediction in JSON; a Backpack says what added to it."""
+
+    def objects(prediction: "Prediction") -> dict[str, Any]:
+        told = {**_cells(prediction), "probabilities": prediction.probabilities}
+        return {**told, **_reasons(model, prediction.text)} if model.has_senses else told
+
+    return objects
+
+
+def _reasons(model: "Classifier", text: str) -> dict[str, Any]:
+    """Return what each sense of each word adds to the score of each label; with the bias it is all of it."""
+    found = model.contributions(text)
+    return {
+        "contributions": [
+            {"word": word, "sense": sense, "label": each.target, "value": float(value)}
+            for each in found
+            for word, row in zip(each.words, each.values, strict=True)
+            for sense, value in enumerate(row)
+        ],
+        "bias": {each.target: each.constant for each in found},
+        "logits": {each.target: each.logit for each in found},
+    }
 
 
 # --- evaluate --------------------------------------------------------------------------------------

@@ -129,7 +129,9 @@ def tokenize(
 def info(
     name: Annotated[
         str | None,
-        Argument(metavar="[RUN|FILE.TOML|PRESET]", help="A run, a file of settings, gpt3, gpt3-small, vaswani, ..."),
+        Argument(
+            metavar="[RUN|FILE.TOML|PRESET]", help="A run, a file of settings, gpt3, gpt3-small, vaswani, backpack, ..."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

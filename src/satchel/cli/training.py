@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from satchel.evaluation.likelihood import Likelihood
 
 
+# What the demonstration looks at.
+DEMO_WORDS = ("file", "string", "new")
+DEMO_TEXT = "Return the name of the"
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the verbs of this file."""
     app.command()(demo)
@@ -310,6 +315,8 @@ def _described(trained: "LanguageModel | Classifier | Tagger") -> str:
 
 
 def _following(trained: "LanguageModel | Classifier | Tagger", run: str) -> str:
+    if trained.has_senses and trained.settings.task == "lm":
+        return f"satchel generate {run} --tokens 100; satchel senses {run} WORD"
     verbs = {"lm": "generate {} --tokens 100", "classify": "classify {} 'a text'", "tag": "tag {} 'a text'"}
     return f"satchel {verbs[trained.settings.task].format(run)}"
 
@@ -341,7 +348,7 @@ def demo(
 
     del no_serve  # for the workbench, which is not part of this version
     order, orders = 5, range(1, 8)
-    run, network, mix = out / "ngram", out / "transformer", out / "mix"
+    run, network, mix = out / "ngram", out / "backpack", out / "mix"
     say(f"$ satchel train @python-docs --model ngram --valid 0.1 --set model.order={order} -o {run}")
     with Progress() as progress:
         counted = api.train(
@@ -369,13 +376,11 @@ def demo(
         out / "pictures" / "bits-per-byte-by-order",
     )
     # Small steps: there are minutes, not hours, and a curve of two points is none.
-    settings = {"training.batch_tokens": 1024, "training.evaluate_every": 100}
+    settings = {"model.senses": 8, "training.batch_tokens": 1024, "training.evaluate_every": 100}
     changes = " ".join(f"--set {key}={value}" for key, value in settings.items())
-    options = f"--model transformer --valid 0.1 --minutes {minutes:g} {changes}"
+    options = f"--model backpack --valid 0.1 --minutes {minutes:g} {changes}"
     say(f"\n$ satchel train @python-docs --tokenizer {run} {options} -o {network}")
-    planned = api.plan(
-        "@python-docs", model="transformer", tokenizer=run, valid=0.1, minutes=minutes, settings=settings
-    )
+    planned = api.plan("@python-docs", model="backpack", tokenizer=run, valid=0.1, minutes=minutes, settings=settings)
     trained, stopping = _carry_out(planned, network, force=True)
     _show_report(trained)
     _leave_if_stopped(trained, stopping)
@@ -394,6 +399,21 @@ def demo(
     show_comparison(found)
     rows = [(row.run, row.value, row.low, row.high) for row in found.rows]
     _draw(charts.comparison(found.metric, rows), out / "pictures" / "comparison")
+    _show_senses(trained, out / "pictures" / "contributions")
+
+
+def _show_senses(trained: "LanguageModel", picture: Path) -> None:
+    """Show what the senses of a few words are, and which of them moved a prediction."""
+    from satchel.cli.looking import show_explanation, show_senses
+    from satchel.looking import charts
+
+    say(f"\n$ satchel senses {trained.folder} {' '.join(DEMO_WORDS)} --top 6")
+    for word in DEMO_WORDS:
+        show_senses(trained.senses(word, top=6))
+    say(f"\n$ satchel look contributions {trained.folder} '{DEMO_TEXT}'")
+    found = trained.contributions(DEMO_TEXT)
+    show_explanation(found)
+    _draw(charts.by_word_and_sense(found.words, found.values.tolist(), f"What adds to {found.target!r}"), picture)
 
 
 def _draw(chart: Any, path: Path) -> None:

@@ -1,5 +1,6 @@
 """Charts: one object for a notebook, SVG, PNG and self-contained HTML."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,41 @@ def training_curve(curve: Sequence[tuple[int, float]], baseline: float | None) -
             line.mark_text(color=OTHER, align="left", dx=4, dy=-7).encode(y="bits:Q", x=alt.value(0), text="label:N")
         )
     return alt.layer(*layers).properties(width=420, height=260)
+
+
+def by_word_and_sense(
+    words: Sequence[str], values: Sequence[Sequence[float]], title: str, *, signed: bool = True
+) -> alt.TopLevelMixin:
+    """Return a number for each sense of each word as a colour: blue adds, orange takes away."""
+    largest = max((abs(value) for row in values for value in row), default=0.0) or 1.0
+    rows = [
+        {"place": place, "word": word.replace("\n", "\\n"), "sense": sense, "value": value}
+        for place, (word, row) in enumerate(zip(words, values, strict=True))
+        for sense, value in enumerate(row)
+    ]
+    scale = (
+        alt.Scale(domain=[-largest, 0, largest], range=[OTHER, "#ffffff", INK])
+        if signed
+        else alt.Scale(domain=[0, largest], range=["#ffffff", INK])
+    )
+    # Words may stand there twice: they are placed by number, and named by what stands there.
+    names = {str(place): word for place, word in enumerate(words)}
+    chart: alt.TopLevelMixin = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_rect(stroke="#dddddd", strokeWidth=0.5)
+        .encode(
+            x=alt.X("sense:O", title="sense", axis=alt.Axis(labelAngle=0, orient="top")),
+            y=alt.Y(
+                "place:O",
+                title=None,
+                axis=alt.Axis(labelExpr=f"({json.dumps(names)})[datum.value]", labelLimit=200),
+            ),
+            color=alt.Color("value:Q", title="adds" if signed else "counts", scale=scale),
+            tooltip=["word:N", "sense:O", alt.Tooltip("value:Q", format="+.4f" if signed else ".4f")],
+        )
+        .properties(width=alt.Step(26), height=alt.Step(20), title=title)
+    )
+    return chart
 
 
 def save(chart: alt.TopLevelMixin, path: Path) -> None:

@@ -1,6 +1,6 @@
 """Contributions: how much each sense of each word adds to a score of a Backpack. They add up to it exactly.
 
-Letters: T time, S time of what is looked at, N senses, D width, U distinct words.
+Letters: T time, S time of what is looked at, N senses, D width, U distinct words, V vocabulary, C classes.
 """
 
 from dataclasses import dataclass
@@ -43,47 +43,72 @@ def of_next(network: LanguageNetwork, ids_T: Ids, target: int, versus: int | Non
         direction_D = direction_D - network.head.weight[versus]
     shares_T = torch.zeros(len(ids_T))
     shares_T[-1] = 1
-    return _added(network.encoder, ids_T, shares_T, direction_D)
+    (found,) = _added(network.encoder, ids_T, shares_T, direction_D[None], [0.0])
+    return found
 
 
-def of_class(network: ClassificationNetwork, ids_T: Ids, label: int) -> Contributions:
-    """Return what adds to the score of a label of a text. A text longer than the context is read in windows of it."""
+def of_classes(network: ClassificationNetwork, ids_T: Ids) -> list[Contributions]:
+    """Return what adds to the score of each label of a text, which is read in windows if it is longer than one."""
     shares_T = torch.full((len(ids_T),), 1 / max(1, len(ids_T)))
-    return _added(network.encoder, ids_T, shares_T, network.head.weight[label], network.head.bias[label].item())
+    return _added(network.encoder, ids_T, shares_T, network.head.weight, network.head.bias.tolist())
 
 
 def of_tag(network: TaggingNetwork, ids_T: Ids, place: int, tag: int) -> Contributions:
     """Return what adds to the score of a tag at one place of a text."""
     shares_T = torch.zeros(len(ids_T))
     shares_T[place] = 1
-    return _added(network.encoder, ids_T, shares_T, network.head.weight[tag], network.head.bias[tag].item())
+    bias = network.head.bias[tag].item()
+    (found,) = _added(network.encoder, ids_T, shares_T, network.head.weight[tag][None], [bias])
+    return found
 
 
-def _added(encoder: Encoder, ids_T: Ids, shares_T: Tensor, direction_D: Tensor, constant: float = 0.0) -> Contributions:
-    """Return what adds to the score of a direction, in the sum of encodings that have these shares in it."""
+def _added(
+    encoder: Encoder, ids_T: Ids, shares_T: Tensor, directions_CD: Tensor, constants: list[float]
+) -> list[Contributions]:
+    """Return what adds to the score of each direction, in the sum of encodings that have these shares in it."""
     assert isinstance(encoder, Backpack), "only a Backpack's scores are sums over senses"
     device = encoder.embedding.weight.device
     ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=device)
-    direction_D = direction_D.detach().double()
-    shared_N = mean_senses(encoder) @ direction_D
-    values, centred, shared = [], [], torch.zeros_like(shared_N)
+    directions_CD = directions_CD.detach().double()
+    shared_CN = (mean_senses(encoder) @ directions_CD.T).T
+    values, centred, shared = [], [], torch.zeros_like(shared_CN)
     for window, shares in zip(ids.split(encoder.context), shares_T.to(device).split(encoder.context), strict=True):
         counts_SN, senses_SND = weighed(encoder, window, shares)
-        units_SN = senses_SND @ direction_D
-        values.append(counts_SN * units_SN)
-        centred.append(counts_SN * (units_SN - shared_N))
-        shared = shared + counts_SN.sum(dim=0) * shared_N
-    return Contributions(_array(torch.cat(values)), _array(torch.cat(centred)), _array(shared), constant)
+        units_CSN = torch.einsum("snd,cd->csn", senses_SND, directions_CD)
+        values.append(counts_SN * units_CSN)
+        centred.append(counts_SN * (units_CSN - shared_CN[:, None]))
+        shared = shared + counts_SN.sum(dim=0) * shared_CN
+    parts = zip(torch.cat(values, dim=1), torch.cat(centred, dim=1), shared, constants, strict=True)
+    return [Contributions(_array(own), _array(left), _array(same), constant) for own, left, same, constant in parts]
+
+
+def of_text(network: LanguageNetwork, ids_T: Ids, target: int | None = None, versus: int | None = None) -> Floats:
+    """Return what each sense of each word adds at every position of a text no longer than the context: (T, S, N).
+
+    It adds to the score of a token, or of that which follows; above another's, or above the mean of all.
+    """
+    encoder, outputs_VD = network.encoder, network.head.weight.detach().double()
+    assert isinstance(encoder, Backpack), "only a Backpack's scores are sums over senses"
+    ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=outputs_VD.device)
+    follows_T = ids[1:] if target is None else torch.full_like(ids[1:], target)
+    other_D = outputs_VD.mean(dim=0) if versus is None else outputs_VD[versus]
+    weights_NTS, senses_SND = looked(encoder, ids[:-1])
+    units_TSN = torch.einsum("snd,td->tsn", senses_SND, outputs_VD[follows_T] - other_D)
+    return _array(weights_NTS.permute(1, 2, 0) * units_TSN)
 
 
 def weighed(backpack: Backpack, ids_T: Tensor, shares_T: Tensor) -> tuple[Tensor, Tensor]:
     """Return how much each sense of each word counts (S, N) in a sum of encodings, and these senses (S, N, D)."""
+    weights_NTS, senses_SND = looked(backpack, ids_T)
+    return torch.einsum("nts,t->sn", weights_NTS, shares_T.double()), senses_SND
+
+
+def looked(backpack: Backpack, ids_T: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how much each sense of each word counts at each position (N, T, S), and these senses (S, N, D)."""
     with torch.inference_mode(), recording(backpack, "senses", "sense_weights") as found:
         backpack.encode(ids_T[None])
     _, where_S = ids_T.unique(return_inverse=True)
-    weights_NTS = found["sense_weights"][0][0].double() * backpack.scale
-    counts_SN = torch.einsum("nts,t->sn", weights_NTS, shares_T.double())
-    return counts_SN, found["senses"][0].double()[where_S]
+    return found["sense_weights"][0][0].double() * backpack.scale, found["senses"][0].double()[where_S]
 
 
 def mean_senses(backpack: Backpack) -> Tensor:

@@ -19,6 +19,8 @@ from satchel.predictor import Floats, Ids
 
 # Words of the vocabulary whose scores are made at once.
 WORDS_AT_ONCE = 64
+# A sense whose share is this part of an equal share is as good as never used.
+HARDLY_USED = 0.1
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,70 @@ def similarity(a_ND: Tensor, b_ND: Tensor) -> Similarity:
     return Similarity(tuple(by_sense.tolist()), float(by_sense.min()), float(joined), float((first @ second.T).max()))
 
 
-def use_of_senses(backpack: Backpack, texts: Sequence[Ids], words: int) -> Floats:
-    """Return how much each sense of each word is used in texts: (V, N) sums of the lengths of what it adds.
+def amounts(backpack: Backpack, text: Ids) -> Floats:
+    """Return how much each sense of each word adds to all encodings of a text: (T, N) lengths.
 
     What a word's sense adds to an encoding is its vector, as much as it counts there.
     """
-    used_VN = np.zeros((words, backpack.settings.senses))
     device = backpack.embedding.weight.device
-    for text in texts:
-        ids = torch.as_tensor(np.asarray(text, np.int64), device=device)
-        counts_TN, senses_TND = weighed(backpack, ids, torch.ones(len(ids), device=device))
-        amounts_TN = (counts_TN * senses_TND.norm(dim=-1)).cpu().numpy()
-        np.add.at(used_VN, np.asarray(text), amounts_TN)
-    return used_VN
+    ids = torch.as_tensor(np.asarray(text, np.int64), device=device)
+    counts_TN, senses_TND = weighed(backpack, ids, torch.ones(len(ids), device=device))
+    found: Floats = (counts_TN * senses_TND.norm(dim=-1)).cpu().numpy()
+    return found
+
+
+class Use:
+    """How senses are used in a text: how much of each word's, and where each is used most."""
+
+    def __init__(self, backpack: Backpack, pieces: Sequence[Ids]) -> None:
+        self._ids = np.concatenate([np.asarray(piece, np.int64) for piece in pieces])
+        self._amounts_TN = np.concatenate([amounts(backpack, piece) for piece in pieces])
+
+    def shares(self, word: Sequence[int]) -> Floats | None:
+        """Return the (N,) shares that its senses have in all that a word adds; None where it is not there."""
+        places = self.places(word)
+        return self._shared(places, len(word)) if len(places) else None
+
+    def _shared(self, places: Ids, length: int) -> Floats:
+        used_N = self._of(places, length).sum(axis=0)
+        shares: Floats = used_N / max(used_N.sum(), 1e-300)
+        return shares
+
+    def _of(self, places: Ids, length: int) -> Floats:
+        found: Floats = np.sum([self._amounts_TN[places + offset] for offset in range(length)], axis=0)
+        return found
+
+    def places(self, word: Sequence[int]) -> Ids:
+        """Return where a word begins."""
+        last = len(self._ids) - len(word) + 1
+        is_here = np.ones(max(0, last), bool)
+        for offset, id_ in enumerate(word):
+            is_here &= self._ids[offset : last + offset] == id_
+        return np.flatnonzero(is_here)
+
+    def most(self, word: Sequence[int], sense: int, count: int, around: int) -> list[tuple[Ids, Ids, Ids]]:
+        """Return the ids before, of and after a word, where one of its senses adds most of what the word adds."""
+        places = self.places(word)
+        parts_PN = self._of(places, len(word)) if len(places) else np.empty((0, 0))
+        shares_P = parts_PN[:, sense] / np.maximum(parts_PN.sum(axis=1), 1e-300) if len(places) else np.empty(0)
+        best = places[np.argsort(-shares_P, kind="stable")[:count]]
+        return [
+            (
+                self._ids[max(0, place - around) : place],
+                self._ids[place : place + len(word)],
+                self._ids[place + len(word) : place + len(word) + around],
+            )
+            for place in best
+        ]
+
+
+def pieces_of(ids_T: Ids, boundary: int, longest: int, most: int) -> list[Ids]:
+    """Return pieces of a text's documents from all over it, as they are read: about `most` tokens at most."""
+    ids = np.asarray(ids_T, np.int64)
+    starts = np.flatnonzero(ids[:-1] == boundary)
+    pieces: list[Ids] = [
+        ids[begin : min(begin + longest, stop)]
+        for start, stop in zip(starts, [*starts[1:], len(ids) - 1], strict=True)
+        for begin in range(start, stop, longest)
+    ]
+    return pieces[:: max(1, -(-len(ids) // most))]

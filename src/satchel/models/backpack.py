@@ -33,6 +33,7 @@ class BackpackSettings(TransformerSettings):
         "network", description="network: made of the word's vector; table: each word's own"
     )
     sense_hidden: int | None = Field(None, ge=1, description="of the network that makes senses; 4 times the width")
+    diversity: float = Field(0.0, ge=0, description="how much it is held against a word that its senses are alike")
     output: Literal["sum", "mean"] = Field("sum", description="of the senses: their sum, or that over their number")
 
 
@@ -137,6 +138,15 @@ class Backpack(CausalEncoder):
             return made
         stored: Tensor = self.make_senses(ids_U).unflatten(-1, (self.settings.senses, self.width))
         return stored
+
+    def penalty(self, ids_BT: Tensor) -> Tensor | None:
+        """Return how alike the senses of each word are, in the mean of squared cosines, if that is held against it."""
+        if not self.settings.diversity or self.settings.senses == 1:
+            return None
+        unit_UND = F.normalize(self.made(ids_BT.unique()), dim=-1)
+        squares_U = (unit_UND @ unit_UND.transpose(-1, -2)).square().sum(dim=(1, 2))
+        senses = self.settings.senses
+        return self.settings.diversity * ((squares_U - senses) / (senses * (senses - 1))).mean()
 
     def start(self, batch: int) -> BackpackState:
         """Return the state of nothing read."""

@@ -48,6 +48,11 @@ class Encoder(nn.Module, ABC):
         encoded: Tensor = self.encoded(self.contextualise(self.embed(ids_BT), keep_BT))
         return encoded
 
+    def penalty(self, ids_BT: Tensor) -> Tensor | None:
+        """Return what is held against the encoder beside its mistakes, for each of them; None where nothing is."""
+        del ids_BT
+        return None
+
     def forward(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the encodings: what torch calls a module."""
         return self.encode(ids_BT, keep_BT)

@@ -1,11 +1,14 @@
-"""The models of two papers, to be counted: GPT-3's eight sizes (Brown et al., 2020, table 2.1), and the variations
-of the first Transformer (Vaswani et al., 2017, table 3). What the papers print stands beside what the shapes give."""
+"""The models of three papers, to be counted: GPT-3's eight sizes (Brown et al., 2020, table 2.1), the variations of the
+first Transformer (Vaswani et al., 2017, table 3), and the Backpacks (Hewitt et al., 2023). What the papers print stands
+beside what the shapes give."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import nn
 
+from satchel.models.backpack import Backpack
+from satchel.models.backpack import published as backpack_settings
 from satchel.models.costs import Costs, count, weightless
 from satchel.models.transformer import Transformer, gpt2
 from satchel.nn.attention import MultiHead
@@ -13,6 +16,7 @@ from satchel.nn.blocks import Block, FeedForward
 
 GPT_VOCABULARY, GPT_CONTEXT = 50257, 2048
 PAIR_VOCABULARY, PAIR_LENGTH = 37000, 512
+BACKPACK_VOCABULARY, BACKPACK_CONTEXT, BACKPACK_SENSES = 50264, 512, 16
 
 
 @dataclass(frozen=True)
@@ -112,4 +116,33 @@ def _transformers() -> list[Preset]:
     return presets
 
 
-PRESETS = {preset.name: preset for preset in [*_gpts(), *_transformers()]}
+def _backpack(layers: int, width: int, heads: int) -> Callable[[], Costs]:
+    def counted() -> Costs:
+        settings = backpack_settings(
+            width=width, layers=layers, heads=heads, context=BACKPACK_CONTEXT, senses=BACKPACK_SENSES
+        )
+        with weightless():
+            encoder = Backpack(settings, BACKPACK_VOCABULARY, causal=True)
+        return count(encoder, BACKPACK_CONTEXT, tied_logits=encoder.embedding)
+
+    return counted
+
+
+def _backpacks() -> list[Preset]:
+    rows = [
+        ("backpack-micro", 6, 384, 6, 40e6),
+        ("backpack-mini", 8, 640, 8, 100e6),
+        ("backpack-small", 12, 768, 12, 170e6),
+    ]
+    return [
+        Preset(
+            name,
+            {"layers": layers, "width": width, "heads": heads, "senses": BACKPACK_SENSES},
+            said,
+            _backpack(layers, width, heads),
+        )
+        for name, layers, width, heads, said in rows
+    ]
+
+
+PRESETS = {preset.name: preset for preset in [*_gpts(), *_transformers(), *_backpacks()]}

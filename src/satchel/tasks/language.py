@@ -18,7 +18,7 @@ from satchel.ngram.tables import Table
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
 from satchel.tasks.gate import Gate
-from satchel.tasks.objectives import NO_TARGET, Reduction, cross_entropy
+from satchel.tasks.objectives import NO_TARGET, SCORES_AT_ONCE, Reduction, cross_entropy
 
 # Tokens encoded at once when a text is scored, and the longest stretch of one document among them.
 TOKENS_AT_ONCE = 1 << 13
@@ -220,7 +220,7 @@ class NetworkPredictor:
     def _told(self, ids_T: Tensor, start: int, encoded_ND: Tensor) -> tuple[slice, Floats, Tensor]:
         """Return the log-probabilities of the tokens after each encoding, of which the first is that of `start`."""
         targets_N = ids_T[start + 1 : start + 1 + len(encoded_ND)]
-        rows = max(1, TOKENS_AT_ONCE * 64 // self.vocabulary)
+        rows = max(1, SCORES_AT_ONCE // self.vocabulary)
         found = [
             -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)

@@ -11,15 +11,17 @@ import re
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import count, islice, product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from satchel.errors import DataError
+from satchel.text import polysemy
 from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task, bytes_source
 
+E = TypeVar("E")
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
 # Parts of the standard library that hold no prose of their own, or another project's.
@@ -42,6 +44,13 @@ class Builtin:
     make: Callable[[DataSettings, int, Part], Iterator[tuple[str, str]]]  # names, labels or tags, and texts
     valid: float = 0.05  # what is held out where nobody says
     length: int | None = None  # of its longest document, in tokens, where it matters that it is seen whole
+    variants: Mapping[str, str] = field(default_factory=dict)  # the same for other tasks, by name
+
+
+def variant(name: str, task: str) -> str:
+    """Return the name of the built-in data that is meant for a task; other names are as they are."""
+    builtin = BUILTINS.get(name)
+    return builtin.variants.get(task, name) if builtin is not None else name
 
 
 def read_builtin(
@@ -68,7 +77,14 @@ def read_builtin(
 # --- the machinery of generated data ---------------------------------------------------------------
 
 
-def generate(make: Callable[[random.Random], str], size: int, seed: int, part: Part = "train") -> Iterator[str]:
+def generate(
+    make: Callable[[random.Random], E],
+    size: int,
+    seed: int,
+    part: Part = "train",
+    *,
+    said: Callable[[E], str] = str,
+) -> Iterator[E]:
     """Return `size` examples for training, or a tenth as many for another part.
 
     What an example says decides which part it belongs to, so that no two parts share one; its number
@@ -76,7 +92,7 @@ def generate(make: Callable[[random.Random], str], size: int, seed: int, part: P
     """
     wanted = size if part == "train" else max(1, size // 10)
     drawn = (make(random.Random(f"{seed} {number}")) for number in count())
-    yield from islice((example for example in drawn if part_of(example) == part), wanted)
+    yield from islice((example for example in drawn if part_of(said(example)) == part), wanted)
 
 
 def part_of(example: str) -> Part:
@@ -167,6 +183,33 @@ def _recalled(chance: random.Random) -> str:
         between += [*chance.choice(FILLER).split(), "."]
     words = [*opening, *between][: distance - 1 - len(ending)]
     return " ".join([name, *words, *ending, name])
+
+
+# --- @polysemy and its variants ------------------------------------------------------------------------
+
+
+def _polysemy(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    """Sentences with words of two senses, one on every line."""
+    made = generate(polysemy.sentence, settings.size, seed, part, said=_text)
+    yield "polysemy", "".join(f"{sentence.text}\n" for sentence in made)
+
+
+def _polysemy_senses(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    for sentence in generate(polysemy.sentence, settings.size, seed, part, said=_text):
+        yield sentence.tags, sentence.text
+
+
+def _polysemy_polarity(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    for sentence in generate(polysemy.sentence, settings.size, seed, part, said=_beginning):
+        yield sentence.polarity, sentence.beginning
+
+
+def _text(sentence: polysemy.Sentence) -> str:
+    return sentence.text
+
+
+def _beginning(sentence: polysemy.Sentence) -> str:
+    return sentence.beginning
 
 
 # --- @python-docs ------------------------------------------------------------------------------------
@@ -309,6 +352,32 @@ BUILTINS = {
             "word",
             _recall,
             length=256,
+        ),
+        Builtin(
+            "@polysemy",
+            "lm",
+            "sentences with words of two senses; what a sentence is about decides which is meant",
+            "line",
+            "word",
+            _polysemy,
+            length=16,
+            variants={"tag": "@polysemy-senses", "classify": "@polysemy-polarity"},
+        ),
+        Builtin(
+            "@polysemy-senses",
+            "tag",
+            "the same sentences; the tag of a word of two senses is the one that is meant",
+            "file",
+            "word",
+            _polysemy_senses,
+        ),
+        Builtin(
+            "@polysemy-polarity",
+            "classify",
+            "how these sentences begin, and whether that is praise: a sick trick is, a sick boss is not",
+            "file",
+            "word",
+            _polysemy_polarity,
         ),
     )
 }

@@ -3,7 +3,8 @@
 Letters: B rows of a batch, T time, R rows of the data, C classes.
 """
 
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +21,10 @@ from satchel.data.batches import (
     noisy,
     padded,
 )
+from satchel.looking.health import sense_health
+from satchel.looking.senses import pieces_of
+from satchel.models.backpack import Backpack
+from satchel.models.contract import Encoder
 from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
@@ -29,6 +34,8 @@ from satchel.training.loop import Loss, Measured
 from satchel.training.settings import TrainingSettings
 
 USUAL_LENGTH = 128
+# Of the held-out text, to see how senses fare.
+TOKENS_LOOKED_AT = 512
 
 
 class LanguageBatch(NamedTuple):
@@ -97,7 +104,7 @@ class LanguageJob:
         count = int((targets_BT != NO_TARGET).sum())
         inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
         total = self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._settings.label_smoothing)
-        return Loss(total, count, count)
+        return Loss(_with_penalty(self.network.encoder, inputs_BT, total, count), count, count)
 
     def validate(self) -> Measured | None:
         """Fit the gate, if there is one, and return the nats per token of the held-out text."""
@@ -106,7 +113,16 @@ class LanguageJob:
             predictor.fit_gate(*self.aside)
         if self.valid is None:
             return None
-        return Measured(-float(np.mean(predictor.score(self.valid).logprobs)))
+        return Measured(-float(np.mean(predictor.score(self.valid).logprobs)), senses=self._senses())
+
+    def _senses(self) -> dict[str, Any] | None:
+        """Return how the senses of a Backpack fare on some of the held-out text."""
+        encoder = self.network.encoder
+        if not isinstance(encoder, Backpack) or self.valid is None:
+            return None
+        pieces = pieces_of(self.valid, self.boundary, encoder.context, TOKENS_LOOKED_AT)
+        pieces = [piece for piece in pieces if len(piece) > 1]
+        return asdict(sense_health(self.network, pieces)) if pieces else None
 
 
 class LabelJob:
@@ -157,7 +173,8 @@ class LabelJob:
             smoothing=self._settings.label_smoothing,
             weights_C=weights[0] if weights else None,
         )
-        return Loss(total, int((gold != NO_TARGET).sum()), int(keep_BT.sum()))
+        targets = int((gold != NO_TARGET).sum())
+        return Loss(_with_penalty(self.network.encoder, ids, total, targets), targets, int(keep_BT.sum()))
 
     def _gold_of(self, rows: Ints) -> Ints:
         """Return the labels of some texts (B,), or the tags of their places (B, T)."""
@@ -175,6 +192,12 @@ class LabelJob:
         if isinstance(network, TaggingNetwork):
             return _measured(NetworkTagger(network, boundary).label(ids), gold)
         return _measured(NetworkLabeller(network, boundary).label(ids), gold)
+
+
+def _with_penalty(encoder: Encoder, ids_BT: Tensor, total: Tensor, targets: int) -> Tensor:
+    """Return a summed loss with what is held against the encoder beside it."""
+    penalty = encoder.penalty(ids_BT)
+    return total if penalty is None else total + targets * penalty
 
 
 def _nothing(network: nn.Module) -> Loss:

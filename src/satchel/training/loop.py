@@ -62,6 +62,7 @@ class Measured:
 
     loss: float
     accuracy: float | None = None
+    senses: dict[str, Any] | None = None  # how those of a Backpack fare
 
 
 @dataclass

@@ -79,5 +79,5 @@ def _held(part: torch.optim.Optimizer) -> Iterable[Tensor]:
 
 
 def _is_outer(name: str) -> bool:
-    """Return whether a parameter belongs to words or classes, not to what is between them."""
-    return "embedding" in name or "head." in name
+    """Return whether a parameter belongs to words, their senses or classes, not to what is between them."""
+    return any(part in name for part in ("embedding", "head.", "make_senses.spread.", "make_senses.weight"))

@@ -1,0 +1,471 @@
+"""What a Backpack says of its senses: what they promote, how alike words are by them, and what moved a prediction."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from satchel.api.classification import Classifier
+from satchel.api.language import LanguageModel
+from satchel.api.models import Model
+from satchel.api.settings import Progress, silent
+from satchel.data.batches import Ints
+from satchel.data.tokens import open_tokens
+from satchel.errors import DataError, RunError, SettingsError
+from satchel.evaluation.similarity import Agreement, agreement, read_ratings
+from satchel.looking import contributions
+from satchel.looking.senses import HARDLY_USED, SenseView, Use, pieces_of, similarity
+from satchel.models.backpack import Backpack
+from satchel.predictor import Floats, Ids
+from satchel.runs import folder as runs
+from satchel.tasks.classification import ClassificationNetwork
+from satchel.tasks.language import LanguageNetwork
+from satchel.text.words import Word, word_ids, words_of
+
+# How much of the training text is looked at to see how senses are used, and how much is shown around a word.
+TOKENS_SEEN = 20_000
+AROUND = 10
+# A sense this like another is the same.
+SAME = 0.95
+# By what contributions may be added up.
+PARTS = ("word", "sense", "position")
+
+
+@dataclass(frozen=True)
+class Context:
+    """A place where a sense adds most of what its word adds there."""
+
+    before: str
+    word: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Sense:
+    """One sense of a word.
+
+    `share` is its part in all that the word adds to the training text, None where the word was not seen there;
+    `same_as` is a sense before it that it is hardly different from.
+    """
+
+    sense: int
+    promotes: tuple[tuple[str, float], ...]
+    suppresses: tuple[tuple[str, float], ...]
+    share: float | None
+    coherence: float
+    same_as: int | None
+    contexts: tuple[Context, ...] = ()
+
+    def is_hardly_used(self, senses: int) -> bool:
+        """Return whether the word adds next to nothing by it."""
+        return self.share is not None and self.share < HARDLY_USED / senses
+
+
+@dataclass(frozen=True)
+class WordSenses:
+    """A word, the tokens it became, and its senses. In a notebook it shows itself."""
+
+    word: str
+    tokens: tuple[str, ...]
+    senses: tuple[Sense, ...]
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{each.sense}</td><td>{'' if each.share is None else f'{each.share:.0%}'}</td>"
+            f"<td>{_listed(each.promotes)}</td><td>{_listed(each.suppresses)}</td></tr>"
+            for each in self.senses
+        )
+        head = "<tr><th>sense</th><th>share</th><th>promotes</th><th>suppresses</th></tr>"
+        return f"<table><caption>{escape(self.word)}</caption>{head}{rows}</table>"
+
+
+def _listed(words: Sequence[tuple[str, float]]) -> str:
+    return escape(", ".join(word.strip() for word, _ in words))
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The words that are most like a word in one sense, most first, and how alike they are (cosines)."""
+
+    sense: int
+    words: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """How alike two words are, by cosines of their senses."""
+
+    first: str
+    second: str
+    by_sense: tuple[float, ...]
+    least: float
+    joined: float
+    any_pair: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What each sense of each word adds to a score: `values` (W, N) and `constant` add up to `logit`.
+
+    `centred` has what is left of the values without what all words share of a sense; that stands in `bias`, and
+    they add up to the logit with it and `constant` too. A word may be several tokens.
+    """
+
+    words: tuple[str, ...]
+    target: str
+    versus: str | None
+    values: Floats
+    centred: Floats
+    bias: float
+    constant: float
+    logit: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Total:
+    """What a word, a sense, a distance or several of these add in a file, all together and each time."""
+
+    key: dict[str, Any]
+    total: float
+    times: int
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.times
+
+
+def lead(first: Explanation, second: Explanation) -> Explanation:
+    """Return what adds to the lead of one score over another of the same text."""
+    return Explanation(
+        first.words,
+        first.target,
+        second.target,
+        first.values - second.values,
+        first.centred - second.centred,
+        first.bias - second.bias,
+        first.constant - second.constant,
+        first.logit - second.logit,
+        first.notes,
+    )
+
+
+class SenseReader:
+    """Answers questions about the senses of a Backpack, whatever its task."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.tokenizer = model, model.tokenizer
+        encoder = getattr(model.network, "encoder", None)
+        if not isinstance(encoder, Backpack):
+            raise RunError(
+                f"is no Backpack but {model.settings.model.kind}: it has no senses",
+                "train one with --model backpack",
+                where=str(model.folder),
+            )
+        self.network, self.backpack = model.network, encoder
+        self.view = SenseView(encoder, self.network.head.weight)
+        self._used: Use | None = None
+
+    # --- senses of words
+
+    def ids_of(self, word: str) -> list[int]:
+        """Return the tokens of a word as it stands inside a sentence."""
+        ids = word_ids(self.tokenizer, word) if word.strip() else []
+        if not ids:
+            raise DataError(f"found {word!r}, expected a word")
+        if self.tokenizer.unknown in ids:
+            raise DataError(
+                f"{word!r} is no word of this vocabulary",
+                "give one that is in the training text, spelled as it is there; pieces of words (bpe) know all",
+            )
+        if len(ids) > self.backpack.context:
+            raise DataError(f"found a word of {len(ids):,} tokens, expected {self.backpack.context:,} at most")
+        return ids
+
+    def of(self, word: str, top: int = 10, contexts: int = 0) -> WordSenses:
+        """Return the senses of a word."""
+        ids = self.ids_of(word)
+        return self._described(word.strip(), ids, self.view.of_word(ids), top, contexts)
+
+    def every(self, top: int = 10) -> Iterator[WordSenses]:
+        """Return the senses of every token of the vocabulary."""
+        for id_ in range(self.tokenizer.size):
+            if id_ != self.tokenizer.unknown:
+                yield self._described(self.tokenizer.text_of(id_), [id_], self.view.of_word([id_]), top, 0)
+
+    def _described(self, word: str, ids: list[int], senses_ND: torch.Tensor, top: int, contexts: int) -> WordSenses:
+        if top < 1 or contexts < 0:
+            raise SettingsError(f"found {min(top, contexts)}, expected a number of words or contexts to show")
+        use = self._use()
+        shares = use.shares(ids) if use else None
+        alike = _same(senses_ND)
+        senses = []
+        for number, found in enumerate(self.view.promoted(senses_ND, top)):
+            senses.append(
+                Sense(
+                    number,
+                    self._named(found.promotes),
+                    self._named(found.suppresses),
+                    None if shares is None else float(shares[number]),
+                    found.coherence,
+                    alike[number],
+                    tuple(self._contexts(ids, number, contexts)),
+                )
+            )
+        return WordSenses(word, tuple(map(self.tokenizer.text_of, ids)), tuple(senses))
+
+    def _named(self, ranked: Sequence[tuple[int, float]]) -> tuple[tuple[str, float], ...]:
+        """Return what is promoted by name: tokens, or the labels of a classifier or a tagger."""
+        if isinstance(self.network, LanguageNetwork):
+            return tuple((self.tokenizer.text_of(id_), score) for id_, score in ranked)
+        return tuple((self.model.run.labels[id_], score) for id_, score in ranked)
+
+    def _contexts(self, ids: list[int], sense: int, count: int) -> Iterator[Context]:
+        use = self._use() if count else None
+        for parts in use.most(ids, sense, count, AROUND) if use else ():
+            yield Context(*map(self.tokenizer.decode, parts))
+
+    def _use(self) -> Use | None:
+        """Return how senses are used in the training text, if it is there."""
+        path = self.model.folder / runs.TRAIN_TOKENS
+        if self._used is None and path.exists():
+            tokens = open_tokens(path, tokenizer=self.tokenizer)
+            pieces = pieces_of(tokens.ids, self.tokenizer.boundary, self.backpack.context, TOKENS_SEEN)
+            self._used = Use(self.backpack, pieces)
+        return self._used
+
+    # --- words beside words
+
+    def near(self, word: str, top: int = 10) -> list[Neighbours]:
+        """Return the tokens most like a word, sense by sense."""
+        if top < 1:
+            raise SettingsError(f"found {top}, expected 1 word or more to show")
+        ids = self.ids_of(word)
+        hidden = [*ids, self.tokenizer.boundary, *([] if self.tokenizer.unknown is None else [self.tokenizer.unknown])]
+        values_NK, ids_NK = self.view.nearest(self.view.of_word(ids), top, excluded=sorted(set(hidden)))
+        return [
+            Neighbours(number, tuple(zip(map(self.tokenizer.text_of, found), map(float, values), strict=True)))
+            for number, (values, found) in enumerate(zip(values_NK, ids_NK.tolist(), strict=True))
+        ]
+
+    def alike(self, first: str, second: str) -> Alike:
+        """Return how alike two words are."""
+        found = similarity(*(self.view.of_word(self.ids_of(word)) for word in (first, second)))
+        return Alike(first, second, found.by_sense, found.least, found.joined, found.any_pair)
+
+    def agreement(self, path: str | Path) -> list[Agreement]:
+        """Return how well the likeness of words agrees with what people say of them, for each set of pairs."""
+        return [agreement(name, ratings, self._compared) for name, ratings in read_ratings(Path(path)).items()]
+
+    def _compared(self, first: str, second: str) -> dict[str, float] | None:
+        try:
+            found = self.alike(first, second)
+        except DataError:
+            return None
+        by_sense = {f"sense {number}": alike for number, alike in enumerate(found.by_sense)}
+        return {"joined": found.joined, "least": found.least, "any pair": found.any_pair, **by_sense}
+
+    # --- what moved a prediction
+
+    def explain_next(
+        self, prefix: str, target: str | int | None = None, versus: str | int | None = None
+    ) -> Explanation:
+        """Return what adds to the score of a token after a text, or to its lead over another."""
+        network = self.network
+        if not isinstance(network, LanguageNetwork):
+            raise RunError("is no language model: nothing comes next", "name one", where=str(self.model.folder))
+        if target is None and versus is not None:
+            raise SettingsError("found what to compare with, but no target", "give a target too")
+        ids, notes = self._prefix(prefix)
+        chosen = self._likeliest(ids) if target is None else self._token(prefix, target, notes)
+        other = None if versus is None else self._token(prefix, versus, notes)
+        if network.ngram is not None:
+            notes.append("this explains the network's score; the n-grams it stands on have a say of their own")
+        found = contributions.of_next(network, ids, chosen, other)
+        name = None if other is None else self.tokenizer.text_of(other)
+        return self._explanation(ids, found, self.tokenizer.text_of(chosen), name, notes)
+
+    def weights(self, text: str) -> tuple[tuple[str, ...], Floats]:
+        """Return the words of a text, and how much each of their senses counts at its end; for labels, all over it."""
+        ids, _ = self._prefix(text)
+        shares_T = torch.zeros(len(ids))
+        shares_T[-1] = 1
+        if not self.backpack.causal:
+            ids, shares_T = ids[1:], torch.full((len(ids) - 1,), 1 / max(1, len(ids) - 1))
+        if not len(ids):
+            raise DataError("found no text, expected at least one token")
+        counts_SN, _ = contributions.weighed(self.backpack, torch.as_tensor(ids), shares_T)
+        words = words_of(self.tokenizer, ids.tolist())
+        return tuple(word.text for word in words), _merged(counts_SN.cpu().numpy(), words)
+
+    def explain_labels(self, text: str) -> list[Explanation]:
+        """Return what adds to the score of each label of a text."""
+        assert isinstance(self.network, ClassificationNetwork)
+        ids = np.asarray(self.tokenizer.encode(text).ids, np.int64)
+        ids = ids if len(ids) else np.array([self.tokenizer.boundary])
+        found = contributions.of_classes(self.network, ids)
+        return [
+            self._explanation(ids, each, label, None, [])
+            for label, each in zip(self.model.run.labels, found, strict=True)
+        ]
+
+    def _explanation(
+        self, ids: Ids, found: contributions.Contributions, target: str, versus: str | None, notes: list[str]
+    ) -> Explanation:
+        words = words_of(self.tokenizer, ids.tolist())
+        return Explanation(
+            tuple(word.text for word in words),
+            target,
+            versus,
+            _merged(found.values, words),
+            _merged(found.centred, words),
+            float(found.shared.sum()),
+            found.constant,
+            found.score,
+            tuple(notes),
+        )
+
+    def _prefix(self, prefix: str) -> tuple[Ids, list[str]]:
+        """Return what is read of a text before something comes next, as generation reads it."""
+        ids = np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(prefix).ids]).astype(np.int64)
+        context = self.backpack.context
+        if len(ids) <= context:
+            return ids, []
+        kept = max(1, context // 2)
+        return ids[-kept:], [f"the text is longer than the context of {context:,}: its last {kept:,} tokens are read"]
+
+    def _likeliest(self, ids: Ids) -> int:
+        assert isinstance(self.model, LanguageModel)
+        predictor = self.model.predictor
+        logprobs_BV, _ = predictor.step(ids[None], predictor.start(1))
+        return int(logprobs_BV[0].argmax())
+
+    def _token(self, prefix: str, target: str | int, notes: list[str]) -> int:
+        """Return the token a target begins with; words follow a space where the text does not end with one."""
+        if isinstance(target, int):
+            if not 0 <= target <= self.tokenizer.boundary:
+                raise SettingsError(f"found the token {target}, expected 0 to {self.tokenizer.boundary}")
+            return target
+        follows_space = not prefix or prefix[-1].isspace()
+        ids = [int(id_) for id_ in self.tokenizer.encode(target).ids] if follows_space else self.ids_of(target)
+        if not ids or self.tokenizer.unknown in ids:
+            raise DataError(f"{target!r} is no word of this vocabulary", "give one that is in the training text")
+        if len(ids) > 1:
+            parts = " ".join(repr(self.tokenizer.text_of(id_)) for id_ in ids)
+            notes.append(f"{target!r} is {len(ids)} tokens ({parts}): this explains the first")
+        return ids[0]
+
+    # --- all of a file
+
+    def totals(
+        self,
+        data: str | Path,
+        by: Sequence[str],
+        target: str | None = None,
+        versus: str | None = None,
+        progress: Progress = silent,
+    ) -> list[Total]:
+        """Return what words, senses, positions or several of these add in a file, most first.
+
+        For language models to the score of what follows, or of a target, above the mean of all tokens' or another's;
+        a position is how many tokens away a word stands. For classifiers to each label's, above the mean of all.
+        """
+        if not by or set(by) - set(PARTS):
+            raise SettingsError(f"--by: found {','.join(by) or 'nothing'}", f"expected some of {', '.join(PARTS)}")
+        sums = _Sums(frozenset(by))
+        if isinstance(self.network, ClassificationNetwork):
+            if target is not None or versus is not None:
+                raise SettingsError("a classifier's targets are its labels: all of them are told")
+            self._add_labels(sums, data, progress)
+        elif isinstance(self.network, LanguageNetwork):
+            self._add_what_follows(sums, data, target, versus, progress)
+        else:
+            raise RunError("is a tagger; this is for language models and classifiers", where=str(self.model.folder))
+        return sums.totals()
+
+    def _add_what_follows(
+        self, sums: "_Sums", data: str | Path, target: str | None, versus: str | None, progress: Progress
+    ) -> None:
+        assert isinstance(self.model, LanguageModel)
+        ids = self.model.tokens_of(data)
+        pieces = pieces_of(ids, self.tokenizer.boundary, self.backpack.context, TOKENS_SEEN)
+        chosen, other = (None if text is None else self._token("a", text, []) for text in (target, versus))
+        for number, piece in enumerate(pieces):
+            progress("adding up", number / len(pieces))
+            words = words_of(self.tokenizer, piece[:-1].tolist())
+            if not words:
+                continue
+            values_TSN = contributions.of_text(self.network, piece, chosen, other)
+            names, starts = [word.text for word in words], np.array([word.start for word in words])
+            if "position" not in sums.by:
+                sums.add(names, _merged(values_TSN.sum(axis=0), words), starts)
+                continue
+            for time, values_SN in enumerate(values_TSN):
+                seen = int((starts <= time).sum())
+                sums.add(names[:seen], _merged(values_SN, words)[:seen], time - starts[:seen])
+
+    def _add_labels(self, sums: "_Sums", data: str | Path, progress: Progress) -> None:
+        assert isinstance(self.model, Classifier)
+        texts = self.model.texts_of(data)
+        for number, text in enumerate(texts):
+            progress("adding up", number / len(texts))
+            explained = self.explain_labels(text)
+            mean_WN = np.mean([each.values for each in explained], axis=0)
+            for each in explained:
+                sums.add(list(each.words), each.values - mean_WN, np.arange(len(each.words)), label=each.target)
+
+
+class _Sums:
+    """What is added, by word, sense, position and label, and how often."""
+
+    def __init__(self, by: frozenset[str]) -> None:
+        self.by = by
+        self._words: dict[str, int] = {}
+        self._found: dict[tuple[str | None, int, int, int], list[float]] = {}
+
+    def add(self, words: Sequence[str], values_WN: Floats, positions_W: Ints, label: str | None = None) -> None:
+        """Add what the senses of some words add."""
+        numbers = [self._words.setdefault(word.strip() or word, len(self._words)) for word in words]
+        values = values_WN if "sense" in self.by else values_WN.sum(axis=1, keepdims=True)
+        keys = np.zeros((*values.shape, 3), np.int64)
+        if "word" in self.by:
+            keys[..., 0] = np.array(numbers)[:, None]
+        if "sense" in self.by:
+            keys[..., 1] = np.arange(values.shape[1])
+        if "position" in self.by:
+            keys[..., 2] = positions_W[:, None]
+        distinct, where = np.unique(keys.reshape(-1, 3), axis=0, return_inverse=True)
+        sums, times = np.bincount(where, values.ravel()), np.bincount(where)
+        for (word, sense, position), added, count in zip(distinct.tolist(), sums, times, strict=True):
+            total = self._found.setdefault((label, word, sense, position), [0.0, 0])
+            total[0] += float(added)
+            total[1] += int(count)
+
+    def totals(self) -> list[Total]:
+        """Return all of it, the largest first."""
+        words = list(self._words)
+        found = []
+        for (label, *numbers), (total, times) in self._found.items():
+            key: dict[str, Any] = {} if label is None else {"label": label}
+            for part, number in zip(PARTS, numbers, strict=True):
+                if part in self.by:
+                    key[part] = words[number] if part == "word" else number
+            found.append(Total(key, total, int(times)))
+        return sorted(found, key=lambda each: -each.total)
+
+
+def _merged(values_SN: Floats, words: Sequence[Word]) -> Floats:
+    """Return the sums over the tokens of each word (W, N)."""
+    merged: Floats = np.add.reduceat(values_SN, [word.start for word in words], axis=0)
+    return merged
+
+
+def _same(senses_ND: torch.Tensor) -> list[int | None]:
+    """Return, for each sense, the first sense before it that it is hardly different from."""
+    unit = torch.nn.functional.normalize(senses_ND, dim=-1)
+    alike = (unit @ unit.T > SAME).tolist()
+    return [next((before for before in range(number) if alike[number][before]), None) for number in range(len(alike))]

@@ -1,0 +1,79 @@
+"""How senses fare while they are learned: how sharp they are, how much they add, how alike, and what each is worth.
+
+Letters: N senses, T time, S time of what is looked at, D width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from satchel.looking.contributions import looked
+from satchel.models.backpack import Backpack
+from satchel.predictor import Ids
+from satchel.tasks.language import LanguageNetwork
+
+# A singular value of a word's senses this many times smaller than the largest adds nothing to their rank.
+SMALLEST = 0.01
+
+
+@dataclass(frozen=True)
+class SenseHealth:
+    """By sense: the entropy of its weights in nats, its share in all that is added, and what a text costs without it.
+
+    `cosine` is how alike two senses of a word are, and `rank` how many of them differ, in the mean over words.
+    """
+
+    entropy: tuple[float, ...]
+    use: tuple[float, ...]
+    cost_without: tuple[float, ...]  # in nats per token
+    cosine: float
+    rank: float
+
+
+def sense_health(network: LanguageNetwork, pieces: Sequence[Ids]) -> SenseHealth:
+    """Return how the senses of a language model fare on pieces of a text, none longer than the context."""
+    backpack = network.encoder
+    assert isinstance(backpack, Backpack), "only a Backpack has senses"
+    was_training = network.training
+    network.eval()
+    device = backpack.embedding.weight.device
+    found = [_measured(network, backpack, torch.as_tensor(piece, device=device)) for piece in pieces]
+    network.train(was_training)
+    tokens = sum(len(piece) - 1 for piece in pieces)
+    entropy, amounts, costs = (torch.stack(sums).sum(dim=0) for sums in zip(*found, strict=True))
+    cosine, rank = _alike(backpack, torch.cat([torch.as_tensor(piece, device=device) for piece in pieces]).unique())
+    return SenseHealth(
+        tuple((entropy / tokens).tolist()),
+        tuple((amounts / amounts.sum()).tolist()),
+        tuple((costs / tokens).tolist()),
+        cosine,
+        rank,
+    )
+
+
+def _measured(network: LanguageNetwork, backpack: Backpack, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return sums over positions, by sense: of entropies, of the lengths of what is added, and of what it is worth."""
+    weights_NTS, senses_SND = (part.float() for part in looked(backpack, ids[:-1]))
+    entropy_N = -torch.special.xlogy(weights_NTS / backpack.scale, weights_NTS / backpack.scale).sum(dim=(1, 2))
+    amounts_N = torch.einsum("nts,sn->n", weights_NTS, senses_SND.norm(dim=-1))
+    with torch.inference_mode():
+        parts_NTD = torch.einsum("nts,snd->ntd", weights_NTS, senses_SND)
+        all_TD = parts_NTD.sum(dim=0)
+        whole = F.cross_entropy(network.head(all_TD), ids[1:], reduction="sum")
+        without = [F.cross_entropy(network.head(all_TD - own_TD), ids[1:], reduction="sum") for own_TD in parts_NTD]
+    return entropy_N, amounts_N, torch.stack(without) - whole
+
+
+def _alike(backpack: Backpack, ids: Tensor) -> tuple[float, float]:
+    with torch.inference_mode():
+        senses_WND = backpack.lookup(ids).double()
+    unit_WND = F.normalize(senses_WND, dim=-1)
+    cosines_WNN = unit_WND @ unit_WND.transpose(-1, -2)
+    senses = senses_WND.shape[1]
+    between = (cosines_WNN.sum(dim=(1, 2)) - senses) / max(1, senses * (senses - 1))
+    values_WN = torch.linalg.svdvals(senses_WND)
+    rank_W = (values_WN > SMALLEST * values_WN[:, :1]).sum(dim=1)
+    return float(between.mean()), float(rank_W.double().mean())
