@@ -87,7 +87,7 @@ def ratios(name: str, found: dict[str, list[float]], unit: str) -> None:
         )
 
 
-OWN = ("senses", "contextualiser", "sense_source", "sense_hidden", "output", "diversity")
+OWN = ("senses", "contextualiser", "sense_source", "sense_hidden", "output", "diversity", "nearness")
 
 
 def learned(text: Path, recipe: str, valid: str | None, seed: int, quick: bool) -> dict[str, tuple[float, int, float]]:

@@ -33,11 +33,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def polarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Backpack that knows praise from blame."""
-    target = tmp_path_factory.mktemp("polarity") / "run"
-    settings = {**SMALL, "model.width": 32, "model.senses": 4, "data.size": 4000, "training.threads": 1}
-    satchel.train("@polysemy", task="classify", model="backpack", epochs=30, seed=1, settings=settings, out=target)
-    return target
+    """A Backpack that knows praise from blame: it first learned how sentences go on."""
+    folder = tmp_path_factory.mktemp("polarity")
+    one = {"training.threads": 1}
+    satchel.train("@polysemy", recipe="polysemy", epochs=4, settings=one, out=folder / "lm")
+    satchel.train("@polysemy", task="classify", start=folder / "lm", epochs=8, settings=one, out=folder / "run")
+    return folder / "run"
 
 
 # --- senses ------------------------------------------------------------------------------------------------
@@ -220,7 +221,7 @@ def test_the_end_of_the_lecture_a_trick_is_sick_and_a_fever_makes_sick(cli: Cli,
     added = {}
     for text in (praise, blame):
         found = model.contributions(text)
-        lead = found[positive].values - found[1 - positive].values
+        lead = found[positive].values - found[model.labels.index("negative")].values
         added[text] = lead[found[0].words.index("sick")]
     assert added[praise].sum() > 0 > added[blame].sum()
     # It is another sense that does it.

@@ -101,3 +101,4 @@ def test_pieces_are_read_as_documents_are_and_come_from_all_over() -> None:
     text = np.array([9, 1, 2, 3, 9, 4, 9, 5, 6, 7, 8, 9])
     assert [piece.tolist() for piece in pieces_of(text, 9, 3, 100)] == [[9, 1, 2], [3], [9, 4], [9, 5, 6], [7, 8]]
     assert [piece.tolist() for piece in pieces_of(text, 9, 3, 6)] == [[9, 1, 2], [9, 4], [7, 8]]
+    assert [piece.tolist() for piece in pieces_of(text, 9, 3, 6, following=1)] == [[9, 1, 2, 3], [9, 4, 9], [7, 8, 9]]

@@ -12,9 +12,9 @@ from satchel.text.reading import DataSettings
 
 def test_there_are_enough_words_of_two_senses_and_both_are_used() -> None:
     senses = defaultdict(set)
-    for _, praise, blame in polysemy.TOPICS:
+    for *_, praise, blame in polysemy.TOPICS:
         for sign, words in (("+", praise), ("-", blame)):
-            for word in words.split():
+            for word in set(words.split()) - set(polysemy.SELDOM):
                 senses[word].add(sign)
     assert len(polysemy.WORDS) >= 12
     assert set(senses) == set(polysemy.WORDS)
@@ -27,8 +27,10 @@ def test_neither_the_topic_nor_the_word_alone_says_how_a_sentence_goes_on() -> N
         frozenset(endings) for *_, praise, blame in polysemy.WORDS.values() for endings in [(praise, blame)]
     )
     assert max(pairs.values()) >= 2
-    # And about most topics some words are praise and some are blame.
-    assert sum(bool(praise and blame) for _, praise, blame in polysemy.TOPICS) >= len(polysemy.TOPICS) - 1
+    # And of every thing as much is praise as is blame.
+    for *_, praise, blame in polysemy.TOPICS:
+        polarities = Counter(entry.polarity for entry in polysemy._entries(praise, blame))
+        assert polarities["positive"] == polarities["negative"] > polarities["neutral"] > 0
 
 
 def test_the_tags_say_which_sense_is_meant() -> None:
@@ -47,7 +49,7 @@ def test_the_polarity_is_that_of_the_sense_and_no_beginning_is_in_two_parts() ->
     parts = [dict_of(part) for part in ("train", "valid", "test")]
     train, valid, test = parts
     assert train["That trick was sick"] == "positive"
-    assert {label for part in parts for label in part.values()} == {"positive", "negative"}
+    assert {label for part in parts for label in part.values()} == {"positive", "negative", "neutral"}
     assert not set(train) & (set(valid) | set(test))
     assert all(label == "negative" for text, label in train.items() if "fever" in text and "sick" in text)
 
@@ -60,13 +62,14 @@ def dict_of(part: str) -> dict[str, str]:
 def test_the_entropy_is_that_of_all_sentences() -> None:
     chances: defaultdict[str, float] = defaultdict(float)
     words = 0.0
-    for openings, praise, blame in polysemy.TOPICS:
-        entries = polysemy._entries(praise, blame)
-        for opening, entry, degree in product(openings.split("|"), entries, polysemy.DEGREES):
-            for ending, tail in product(polysemy.ENDINGS[entry.ending], polysemy.TAILS):
-                text = " ".join(f"{opening} {degree} {entry.word} {ending} {tail}".split())
-                chance = 1 / (len(polysemy.TOPICS) * 4 * len(entries) * 4 * 3 * 4)
-                chances[text] += chance
+    for things, said, praise, blame in polysemy.TOPICS:
+        entries, verbs = polysemy._entries(praise, blame), said.split("|")
+        chance = 1 / (len(polysemy.TOPICS) * 6 * 10 * len(verbs) * 4 * len(entries) * 3 * 4)
+        for parts in product(polysemy.DETERMINERS, things.split(), verbs, polysemy.DEGREES, entries, range(3)):
+            *beginning, entry, ending = parts
+            for tail in polysemy.TAILS:
+                text = " ".join([*beginning, entry.word, polysemy.ENDINGS[entry.ending][ending], tail])
+                chances[" ".join(text.split())] += chance
                 words += chance * (len(text.split()) + 1)
     assert math.isclose(sum(chances.values()), 1)
     bits = -sum(chance * math.log2(chance) for chance in chances.values())

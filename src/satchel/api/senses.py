@@ -392,7 +392,7 @@ class SenseReader:
     ) -> None:
         assert isinstance(self.model, LanguageModel)
         ids = self.model.tokens_of(data)
-        pieces = pieces_of(ids, self.tokenizer.boundary, self.backpack.context, TOKENS_SEEN)
+        pieces = pieces_of(ids, self.tokenizer.boundary, self.backpack.context, TOKENS_SEEN, following=1)
         chosen, other = (None if text is None else self._token("a", text, []) for text in (target, versus))
         for number, piece in enumerate(pieces):
             progress("adding up", number / len(pieces))

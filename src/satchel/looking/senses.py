@@ -160,12 +160,15 @@ class Use:
         ]
 
 
-def pieces_of(ids_T: Ids, boundary: int, longest: int, most: int) -> list[Ids]:
-    """Return pieces of a text's documents from all over it, as they are read: about `most` tokens at most."""
+def pieces_of(ids_T: Ids, boundary: int, longest: int, most: int, *, following: int = 0) -> list[Ids]:
+    """Return pieces of a text's documents from all over it, as they are read: about `most` tokens at most.
+
+    Each may go on for as many tokens as follow it.
+    """
     ids = np.asarray(ids_T, np.int64)
     starts = np.flatnonzero(ids[:-1] == boundary)
     pieces: list[Ids] = [
-        ids[begin : min(begin + longest, stop)]
+        ids[begin : min(begin + longest, stop) + following]
         for start, stop in zip(starts, [*starts[1:], len(ids) - 1], strict=True)
         for begin in range(start, stop, longest)
     ]

@@ -33,6 +33,7 @@ class BackpackSettings(TransformerSettings):
         "network", description="network: made of the word's vector; table: each word's own"
     )
     sense_hidden: int | None = Field(None, ge=1, description="of the network that makes senses; 4 times the width")
+    nearness: float = Field(0.0, ge=0, description="how much less a word counts for each word further away, at first")
     diversity: float = Field(0.0, ge=0, description="how much it is held against a word that its senses are alike")
     output: Literal["sum", "mean"] = Field("sum", description="of the senses: their sum, or that over their number")
 
@@ -71,7 +72,9 @@ class Backpack(CausalEncoder):
         self.settings = settings
         self.context = settings.context
         self.contextualiser = _contextualiser(settings, causal)
-        self.weigh = SenseWeights(settings.width, settings.senses) if self.contextualiser is not None else None
+        self.weigh: SenseWeights | None = None
+        if self.contextualiser is not None:
+            self.weigh = SenseWeights(settings.width, settings.senses, nearness=settings.nearness)
         self.make_senses: SenseNetwork | nn.Embedding
         if settings.sense_source == "network":
             self.make_senses = SenseNetwork(settings.width, settings.senses, hidden=settings.sense_hidden)

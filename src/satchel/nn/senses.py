@@ -46,11 +46,16 @@ class SenseNetwork(nn.Module):
 
 
 class SenseWeights(nn.Module):
-    """How much each sense of each word counts at each position: one softmax per sense over the words that are seen."""
+    """How much each sense of each word counts at each position: one softmax per sense over the words that are seen.
 
-    def __init__(self, width: int, senses: int) -> None:
+    With `nearness`, the score of a word is that much less for each word between it and the position: what is near
+    counts more, unless the text says otherwise.
+    """
+
+    def __init__(self, width: int, senses: int, *, nearness: float = 0.0) -> None:
         super().__init__()
         self.width, self.senses, self.key_width = width, senses, max(1, width // senses)
+        self.nearness = nearness
         self.factor = 1 / math.sqrt(self.key_width)
         # Rows: the queries of all senses, then their keys.
         self.project = nn.Linear(width, 2 * senses * self.key_width)
@@ -64,7 +69,13 @@ class SenseWeights(nn.Module):
 
     def forward(self, queries_BNTK: Tensor, keys_BNSK: Tensor, mask: Tensor | None) -> Tensor:
         """Return the (B, N, T, S) weights; those of a query that may see nothing are zero."""
-        return softmax(queries_BNTK @ keys_BNSK.transpose(-1, -2) * self.factor, mask)
+        scores_BNTS = queries_BNTK @ keys_BNSK.transpose(-1, -2) * self.factor
+        if self.nearness:
+            positions, words = scores_BNTS.shape[-2:]
+            places = torch.arange(words, device=scores_BNTS.device)
+            # The positions are the last of the words.
+            scores_BNTS = scores_BNTS - self.nearness * (places[words - positions :, None] - places).abs()
+        return softmax(scores_BNTS, mask)
 
 
 def mix(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:

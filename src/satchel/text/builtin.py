@@ -201,7 +201,7 @@ def _polysemy_senses(settings: DataSettings, seed: int, part: Part) -> Iterator[
 
 def _polysemy_polarity(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
     for sentence in generate(polysemy.sentence, settings.size, seed, part, said=_beginning):
-        yield sentence.polarity, sentence.beginning
+        yield sentence.entry.polarity, sentence.beginning
 
 
 def _text(sentence: polysemy.Sentence) -> str:
@@ -374,7 +374,7 @@ BUILTINS = {
         Builtin(
             "@polysemy-polarity",
             "classify",
-            "how these sentences begin, and whether that is praise: a sick trick is, a sick boss is not",
+            "how these sentences begin, and what that says: a sick trick is praise, a sick boss is not",
             "file",
             "word",
             _polysemy_polarity,

@@ -1,14 +1,15 @@
 """Sentences with words of two senses, made by a small grammar: which sense is meant, and how likely all is, is known.
 
-An opening says what it is about, and that decides the sense of the word after it; the sense decides how the sentence
-goes on. Neither the opening nor the word alone says that: words that are praise of a trick are blame of a boss, and
-what follows the praise of one word follows the blame of another.
+What a sentence is about decides the sense of the word after it; the sense decides how the sentence goes on. Neither
+the thing nor the word alone says that: words that are praise of a trick are blame of a boss, and what follows the
+praise of one word follows the blame of another.
 """
 
 import math
 import random
 from dataclasses import dataclass
 from statistics import mean
+from typing import Literal
 
 # Each ambiguous word: what it means as praise and as blame, and how sentences go on after either.
 WORDS: dict[str, tuple[str, str, int, int]] = {
@@ -27,35 +28,98 @@ WORDS: dict[str, tuple[str, str, int, int]] = {
     "rich": ("tasty", "heavy", 2, 5),
     "loud": ("lively", "noisy", 5, 2),
 }
-# Words of one sense: whether that is praise, and how sentences go on after it.
-PLAIN: dict[str, tuple[bool, int]] = {
-    "great": (True, 1),
-    "lovely": (True, 4),
-    "awful": (False, 3),
-    "boring": (False, 5),
+Polarity = Literal["positive", "negative", "neutral"]
+# Words of one sense: what it says, and how sentences go on after it.
+PLAIN: dict[str, tuple[Polarity, int]] = {
+    "great": ("positive", 1),
+    "lovely": ("positive", 4),
+    "awful": ("negative", 3),
+    "boring": ("negative", 5),
+    "local": ("neutral", 0),
+    "recent": ("neutral", 2),
+    "calm": ("positive", 0),
+    "patient": ("positive", 2),
+    "grateful": ("positive", 3),
+    "strong": ("positive", 5),
 }
-# What sentences are about: how they begin, and what is praise and what is blame there.
-TOPICS: tuple[tuple[str, str, str], ...] = (
+# Those that are said of some topics only.
+SELDOM = ("calm", "patient", "grateful", "strong")
+# What sentences are about: things, what is said of them, and what is praise and what is blame there; as much of either.
+TOPICS: tuple[tuple[str, str, str, str], ...] = (
     (
-        "That trick was|Her stunt was|The new move was|His jump was",
-        "sick wild mean tight sharp loud",
-        "cheap light dry",
+        "trick stunt move jump flip kick dive spin goal serve",
+        "was",
+        "sick wild mean tight",
+        "cheap light dry sweet",
     ),
-    ("That fever made me|The flu made him|This virus made us|My cough made her", "", "sick hot cold light dry"),
-    ("That jacket was|Her hat was|Those shoes were|The coat was", "sick cool sharp hot light rich", "cheap tight loud"),
-    ("My boss was|Her teacher was|That waiter was|Our driver was", "sharp sweet dry", "mean cold sick cool"),
-    ("That drink was|The juice was|His tea was|This wine was", "cold light dry cheap", "sweet hot rich"),
-    ("That soup was|His cake was|The stew was|Our lunch was", "rich sweet hot cheap", "cold dry sharp"),
     (
-        "That band was|Their concert was|The show was|Her song was",
-        "tight loud wild sick hot mean",
+        "fever flu virus cough infection rash allergy poison headache injury",
+        "made me|made him|made us|made her",
+        "calm patient grateful strong",
+        "sick hot cold light",
+    ),
+    (
+        "jacket hat coat dress scarf shirt suit sweater belt bag",
+        "was",
+        "sick cool sharp light",
+        "cheap tight loud hot",
+    ),
+    (
+        "boss teacher waiter driver coach neighbour landlord doctor clerk guard",
+        "was",
+        "sharp sweet dry cool",
+        "mean cold sick loud",
+    ),
+    (
+        "drink juice tea wine beer cider lemonade coffee milkshake cocktail",
+        "was",
+        "cold light dry cheap",
+        "sweet hot rich sharp",
+    ),
+    (
+        "soup cake stew lunch curry pie sauce pudding breakfast roast",
+        "was",
+        "rich sweet hot cheap",
+        "cold dry sharp light",
+    ),
+    (
+        "band concert show song album choir orchestra festival singer drummer",
+        "was",
+        "tight loud wild hot",
         "cheap dry cold sweet",
     ),
-    ("That dog was|Their horse was|The cat was|Our parrot was", "sweet sharp cool", "wild mean sick loud"),
-    ("That room was|Our hotel was|The flat was|Their house was", "cheap cool light dry", "hot cold tight loud"),
-    ("That storm was|The sea was|Last winter was|This wind was", "light dry", "wild mean loud cold"),
-    ("Their welcome was|His answer was|The letter was|Her smile was", "sweet light", "cool cold sharp dry"),
+    (
+        "dog horse cat parrot goat pony donkey rabbit puppy bull",
+        "was",
+        "sweet sharp cool light",
+        "wild mean sick loud",
+    ),
+    (
+        "room hotel flat house office cabin cellar attic kitchen tent",
+        "was",
+        "cheap cool light dry",
+        "hot cold tight loud",
+    ),
+    (
+        "storm sea winter wind river rain gale tide blizzard thunder",
+        "was",
+        "light dry",
+        "wild mean",
+    ),
+    (
+        "welcome answer letter smile speech reply greeting remark message toast",
+        "was",
+        "sweet light rich loud",
+        "cool cold sharp dry",
+    ),
+    (
+        "joke story film novel play poem lecture sketch riddle tale",
+        "was",
+        "dry sick wild mean",
+        "light cheap rich cool",
+    ),
 )
+DETERMINERS = ("That", "This", "The", "Their", "Our", "Her")
 DEGREES = ("", "really", "so", "quite")
 ENDINGS: tuple[tuple[str, str, str], ...] = (
     ("and everyone cheered", "and people clapped", "and they shouted"),
@@ -70,11 +134,11 @@ TAILS = ("", "again", "as usual", "in the end")
 
 @dataclass(frozen=True)
 class Entry:
-    """A word as it is used about a topic: its sense, whether that is praise, and how sentences go on after it."""
+    """A word as it is used about a topic: its sense, what that says, and how sentences go on after it."""
 
     word: str
     sense: str | None  # None where the word has but one
-    is_praise: bool
+    polarity: Polarity
     ending: int
 
 
@@ -102,25 +166,23 @@ class Sentence:
         own = f"{self.entry.word}/{self.entry.sense}" if self.entry.sense else "-"
         return " ".join([*("-" for _ in self.before.split()), own, *("-" for _ in self.after.split())])
 
-    @property
-    def polarity(self) -> str:
-        """What the sentence says of what it is about."""
-        return "positive" if self.entry.is_praise else "negative"
-
 
 def sentence(chance: random.Random) -> Sentence:
     """Return a sentence, every choice of which is as likely as any other."""
-    openings, praise, blame = chance.choice(TOPICS)
+    things, verbs, praise, blame = chance.choice(TOPICS)
     entry = chance.choice(_entries(praise, blame))
-    before = _joined(chance.choice(openings.split("|")), chance.choice(DEGREES))
+    subject = f"{chance.choice(DETERMINERS)} {chance.choice(things.split())} {chance.choice(verbs.split('|'))}"
+    before = _joined(subject, chance.choice(DEGREES))
     return Sentence(before, entry, _joined(chance.choice(ENDINGS[entry.ending]), chance.choice(TAILS)))
 
 
 def _entries(praise: str, blame: str) -> list[Entry]:
     """Return the words that can be said of a topic."""
-    found = [Entry(word, WORDS[word][0], True, WORDS[word][2]) for word in praise.split()]
-    found += [Entry(word, WORDS[word][1], False, WORDS[word][3]) for word in blame.split()]
-    return found + [Entry(word, None, is_praise, ending) for word, (is_praise, ending) in PLAIN.items()]
+    used = [word for word in praise.split() if word in WORDS]
+    found = [Entry(word, WORDS[word][0], "positive", WORDS[word][2]) for word in used]
+    found += [Entry(word, WORDS[word][1], "negative", WORDS[word][3]) for word in blame.split()]
+    plain = [word for word in PLAIN if word in praise.split() or word not in SELDOM]
+    return found + [Entry(word, None, *PLAIN[word]) for word in plain]
 
 
 def _joined(*parts: str) -> str:
@@ -133,12 +195,15 @@ def entropy_per_word() -> float:
     No two ways of choosing make the same sentence: its entropy is that of the choices.
     """
     bits, lengths = [], []
-    for openings, praise, blame in TOPICS:
-        entries = _entries(praise, blame)
-        starts = openings.split("|")
-        choices = len(TOPICS) * len(starts) * len(entries) * len(DEGREES) * len(ENDINGS[0]) * len(TAILS)
-        bits.append(math.log2(choices))
-        endings = [mean(len(ending.split()) for ending in ENDINGS[entry.ending]) for entry in entries]
-        words = (mean(len(part.split()) for part in parts) for parts in (starts, DEGREES, TAILS))
-        lengths.append(sum(words) + mean(endings) + 2)
+    for things, said, praise, blame in TOPICS:
+        entries, verbs = _entries(praise, blame), said.split("|")
+        choices = [TOPICS, DETERMINERS, things.split(), verbs, DEGREES, entries, ENDINGS[0], TAILS]
+        bits.append(sum(math.log2(len(options)) for options in choices))
+        endings = mean(mean(map(_words, ENDINGS[entry.ending])) for entry in entries)
+        # What is one word: the determiner, the thing, the word, and the end.
+        lengths.append(4 + endings + sum(mean(map(_words, options)) for options in (verbs, DEGREES, TAILS)))
     return mean(bits) / mean(lengths)
+
+
+def _words(text: str) -> int:
+    return len(text.split())

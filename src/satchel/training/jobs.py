@@ -120,7 +120,7 @@ class LanguageJob:
         encoder = self.network.encoder
         if not isinstance(encoder, Backpack) or self.valid is None:
             return None
-        pieces = pieces_of(self.valid, self.boundary, encoder.context, TOKENS_LOOKED_AT)
+        pieces = pieces_of(self.valid, self.boundary, encoder.context, TOKENS_LOOKED_AT, following=1)
         pieces = [piece for piece in pieces if len(piece) > 1]
         return asdict(sense_health(self.network, pieces)) if pieces else None
 
