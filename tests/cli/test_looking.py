@@ -266,6 +266,6 @@ def test_rows_of_a_file_come_with_their_reasons_as_json(cli: Cli, polarity: Path
     code, printed, _ = cli("look", "contributions", polarity, "That trick was great", "--target", "positive")
     assert code == 0
     assert "positive:" in printed
-    code, _, said = cli("look", "contributions", polarity, "That trick", "--target", "neutral")
+    code, _, said = cli("look", "contributions", polarity, "That trick", "--target", "mixed")
     assert code == 2
-    assert "found no label neutral" in said
+    assert "found no label mixed" in said
