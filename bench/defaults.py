@@ -78,7 +78,7 @@ def measured(data: Data, run: Path, **options: Any) -> str:
     """Train, and return what became of it on the held-out data."""
     model = satchel.train(data.train, out=run, force=True, **options)
     found = model.evaluate(data.held_out)
-    figure = f"{found.bits_per_byte:8.4f} bits/byte" if model.task == "lm" else f"{found.accuracy:8.2%} right"
+    figure = f"{found.bits_per_byte:8.4f} bits/byte" if model.settings.task == "lm" else f"{found.accuracy:8.2%} right"
     return f"{figure} {model.report.seconds:6.0f} s"
 
 

@@ -48,6 +48,7 @@ SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | Transform
     "lstm backpack": backpack(contextualiser="lstm"),
     "uniform backpack": backpack(contextualiser="uniform"),
     "table of senses": backpack(sense_source="table"),
+    "near senses": backpack(nearness=0.7),
 }
 
 # Those that make something of any vectors; the senses of a table are those of words.

@@ -111,6 +111,8 @@ KEYS = {
     "threads": "training.threads",
     "device": "training.device",
 }
+# Kinds that are made of attention.
+ATTENDING = ("transformer", "backpack")
 # What says how long a training takes.
 BUDGETS = frozenset({"steps", "epochs", "minutes"})
 # What is trained where nobody says which kind.
@@ -263,7 +265,7 @@ def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
         if size is not None:
             raise SettingsError(f"--size {size}: n-grams have none", "name a network with --model, such as transformer")
         return
-    is_transformer = model.get("kind") == "transformer"
+    attends = model.get("kind") in ATTENDING
     if size is not None:
         from satchel.models.build import SIZES, size_tree
 
@@ -273,12 +275,12 @@ def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
     training = choices.tree.get("training", {})
     if isinstance(training, dict) and not BUDGETS & set(training):
         choices.choose("training.minutes", USUAL_MINUTES, "nobody said how long")
-    if is_transformer:
-        choices.choose("training.optimizer", "muon", "transformers learn quicker with it")
+    if attends:
+        choices.choose("training.optimizer", "muon", "what attends learns quicker with it")
     if valid := BUILTINS[data].valid if data in BUILTINS else 0.05:
         choices.choose("data.valid", valid, "to see how it goes")
     if length := BUILTINS[data].length if data in BUILTINS else None:
-        key = "model.context" if is_transformer else "training.length"
+        key = "model.context" if attends else "training.length"
         choices.choose(key, length, f"as long as the documents of {data}")
 
 
@@ -286,7 +288,7 @@ def _language_defaults(choices: Choices, data: str, existing: Tokenizer | None) 
     """Choose what suits an amount of prose and a time: pieces of words, a size, how it is read, what it stands on."""
     settings = build_settings(choices.tree)
     is_prose = data not in BUILTINS or BUILTINS[data].tokenizer == "bpe"
-    if settings.task != "lm" or settings.model.kind not in ("transformer", "backpack") or not is_prose:
+    if settings.task != "lm" or settings.model.kind not in ATTENDING or not is_prose:
         return
     characters = USUAL_CHARACTERS if data == "-" else _characters(open_corpus(data, settings.data))
     kind = existing.kind if existing else settings.tokenizer.kind

@@ -21,6 +21,10 @@ from satchel.nn.sites import Site
 Contextualiser = Literal["transformer", "rnn", "gru", "lstm", "uniform"]
 
 
+# Whoever needs the senses of one word gets those of so many: most of the work is to read the network's weights.
+MADE_AT_ONCE = 32
+
+
 class BackpackSettings(TransformerSettings):
     """A Backpack: senses of words, and an encoder that decides how much each counts."""
 
@@ -105,8 +109,8 @@ class Backpack(CausalEncoder):
             seen = places_seen(length, length, keep_BT, causal=self.causal)
             return self.scale * mix(self.sense_weights(self._alike(x_BTD, length, seen)), gathered_BSND)
         queries, keys = self.weigh.queries_and_keys(self.contextualiser.contextualise(x_BTD, keep_BT))
-        if self.causal and not self.sense_weights.is_watched:
-            return self.scale * mix_in_blocks(self.weigh, queries, keys, gathered_BSND, keep_BT)
+        if self.causal and keep_BT is None and not self.sense_weights.is_watched:
+            return self.scale * mix_in_blocks(self.weigh, queries, keys, gathered_BSND)
         seen = places_seen(length, length, keep_BT, causal=self.causal)
         return self.scale * mix(self.sense_weights(self.weigh(queries, keys, seen)), gathered_BSND)
 
@@ -211,6 +215,9 @@ class _Table:
             self._made_of = made_of
         missing_U = ids[~self._is_known_V[ids]].unique()
         if len(missing_U):
+            if len(missing_U) < MADE_AT_ONCE:
+                others = (~self._is_known_V).nonzero().flatten()[:MADE_AT_ONCE]
+                missing_U = torch.cat([missing_U, others]).unique()
             with torch.no_grad():
                 self._rows_VND[missing_U] = backpack.made(missing_U)
                 self._is_known_V[missing_U] = True

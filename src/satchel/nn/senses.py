@@ -1,10 +1,11 @@
 """Senses: what a word may mean, wherever it stands; and how much each of them counts where it does.
 
 Letters: B batch, T time, S time of what is looked at, D width, N senses, K width of a sense's queries and keys,
-U distinct words.
+U distinct words, X senses of all words.
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -71,10 +72,7 @@ class SenseWeights(nn.Module):
         """Return the (B, N, T, S) weights; those of a query that may see nothing are zero."""
         scores_BNTS = queries_BNTK @ keys_BNSK.transpose(-1, -2) * self.factor
         if self.nearness:
-            positions, words = scores_BNTS.shape[-2:]
-            places = torch.arange(words, device=scores_BNTS.device)
-            # The positions are the last of the words.
-            scores_BNTS = scores_BNTS - self.nearness * (places[words - positions :, None] - places).abs()
+            scores_BNTS = scores_BNTS - self.nearness * distances(*scores_BNTS.shape[-2:], scores_BNTS.device)
         return softmax(scores_BNTS, mask)
 
 
@@ -84,18 +82,67 @@ def mix(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:
     return weights_BTX @ senses_BSND.flatten(1, 2)
 
 
-def mix_in_blocks(
-    weigh: SenseWeights, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BSND: Tensor, keep_BS: Tensor | None
-) -> Tensor:
+def mix_in_blocks(weigh: SenseWeights, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BSND: Tensor) -> Tensor:
     """Return the same for a causal text, some positions at a time: what comes after them is not even looked at."""
-    sums = []
-    for start in range(0, queries_BNTK.shape[-2], POSITIONS_AT_ONCE):
-        queries = queries_BNTK[:, :, start : start + POSITIONS_AT_ONCE]
-        stop = start + queries.shape[-2]
-        mask = places_seen(queries.shape[-2], stop, None if keep_BS is None else keep_BS[:, :stop], causal=True)
-        weights = weigh(queries, keys_BNSK[:, :, :stop], mask)
-        sums.append(mix(weights, senses_BSND[:, :stop]))
-    return torch.cat(sums, dim=1)
+    queries_BNTK, keys_BNSK = (part.to(senses_BSND.dtype) for part in (queries_BNTK, keys_BNSK))
+    sums: Tensor = _MixInBlocks.apply(  # type: ignore[no-untyped-call]
+        queries_BNTK * weigh.factor, keys_BNSK, senses_BSND.flatten(1, 2), weigh.nearness
+    )
+    return sums
+
+
+class _MixInBlocks(torch.autograd.Function):
+    """Weights and sums of blocks of positions. Going back, gradients are added up in place, and nothing is padded."""
+
+    @staticmethod
+    def forward(context: Any, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BXD: Tensor, nearness: float) -> Tensor:
+        senses, length = queries_BNTK.shape[1], queries_BNTK.shape[2]
+        blocks, sums = [], []
+        with torch.autocast(senses_BXD.device.type, enabled=False):
+            for start in range(0, length, POSITIONS_AT_ONCE):
+                stop = min(start + POSITIONS_AT_ONCE, length)
+                scores_BNTS = queries_BNTK[:, :, start:stop] @ keys_BNSK[:, :, :stop].transpose(-1, -2)
+                if nearness:
+                    scores_BNTS -= nearness * distances(stop - start, stop, scores_BNTS.device)
+                unseen = ~causal_mask(stop - start).to(scores_BNTS.device)
+                scores_BNTS[..., start:].masked_fill_(unseen, -math.inf)
+                weights_BTX = scores_BNTS.softmax(dim=-1).permute(0, 2, 3, 1).flatten(2)
+                sums.append(weights_BTX @ senses_BXD[:, : stop * senses])
+                blocks.append(weights_BTX)
+        context.save_for_backward(queries_BNTK, keys_BNSK, senses_BXD, *blocks)
+        return torch.cat(sums, dim=1)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (sums_BTD,) = gradients
+        queries_BNTK, keys_BNSK, senses_BXD, *blocks = context.saved_tensors
+        count = queries_BNTK.shape[1]
+        of_queries, of_keys, of_senses = (torch.empty_like(part) for part in (queries_BNTK, keys_BNSK, senses_BXD))
+        with torch.autocast(senses_BXD.device.type, enabled=False):
+            # The last block sees all: it is the first to be added.
+            for number, weights_BTX in reversed(list(enumerate(blocks))):
+                start = number * POSITIONS_AT_ONCE
+                stop, seen = start + weights_BTX.shape[1], weights_BTX.shape[2]
+                own_BTD, is_first = sums_BTD[:, start:stop], number == len(blocks) - 1
+                of_weights_BTX = own_BTD @ senses_BXD[:, :seen].transpose(-1, -2)
+                of_senses[:, :seen].baddbmm_(weights_BTX.transpose(-1, -2), own_BTD, beta=0 if is_first else 1)
+                # The gradient of a softmax over the words, sense by sense.
+                weights, of_weights = (part.unflatten(-1, (-1, count)) for part in (weights_BTX, of_weights_BTX))
+                of_scores_BTSN = torch._softmax_backward_data(of_weights, weights, 2, weights.dtype)
+                of_scores_BNTS = of_scores_BTSN.permute(0, 3, 1, 2).contiguous()
+                torch.matmul(of_scores_BNTS, keys_BNSK[:, :, :stop], out=of_queries[:, :, start:stop])
+                added = of_scores_BNTS.transpose(-1, -2) @ queries_BNTK[:, :, start:stop]
+                if is_first:
+                    of_keys.copy_(added)
+                else:
+                    of_keys[:, :, :stop] += added
+        return of_queries, of_keys, of_senses, None
+
+
+def distances(positions: int, words: int, device: torch.device) -> Tensor:
+    """Return how far each of so many words is from each of the last positions among them: (T, S)."""
+    places = torch.arange(words, device=device)
+    return (places[words - positions :, None] - places).abs()
 
 
 def places_seen(queries: int, keys: int, keep_BS: Tensor | None, *, causal: bool) -> Tensor | None:
