@@ -72,7 +72,8 @@ class SenseWeights(nn.Module):
         """Return the (B, N, T, S) weights; those of a query that may see nothing are zero."""
         scores_BNTS = queries_BNTK @ keys_BNSK.transpose(-1, -2) * self.factor
         if self.nearness:
-            scores_BNTS = scores_BNTS - self.nearness * distances(*scores_BNTS.shape[-2:], scores_BNTS.device)
+            positions, words = scores_BNTS.shape[-2:]
+            scores_BNTS = scores_BNTS - self.nearness * distances(positions, words, scores_BNTS.device)
         return softmax(scores_BNTS, mask)
 
 
