@@ -11,6 +11,8 @@ from satchel.models.backpack import Backpack, published
 from satchel.models.build import build_encoder
 from satchel.models.costs import count, weightless
 from satchel.nn.sites import recording, watching
+from satchel.training.optimizer import Optimizer
+from satchel.training.settings import TrainingSettings
 from tests.models.encoders import VOCABULARY, backpack, make
 
 IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5], [2, 7, 1, 8, 2, 8, 1, 8, 2]])
@@ -184,6 +186,21 @@ def test_the_senses_of_words_are_made_once_and_anew_when_the_weights_change() ->
     learned = made.encode(IDS)
     assert learned.requires_grad
     torch.testing.assert_close(learned, after, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_what_is_answered_between_steps_of_learning_is_up_to_date(optimizer: str) -> None:
+    made = small().float()
+    own = Optimizer(made, TrainingSettings(optimizer=optimizer))  # type: ignore[arg-type]
+    for _ in range(3):
+        made.train()
+        made.encode(IDS).square().sum().backward()
+        own.step(1.0)
+        own.zero_grad()
+        made.eval()
+        with torch.inference_mode():
+            answered = made.encode(IDS)
+        torch.testing.assert_close(answered, made.encode(IDS).detach())
 
 
 def test_a_table_in_inference_mode_is_there_outside_of_it() -> None:

@@ -128,11 +128,18 @@ class Backpack(CausalEncoder):
         Senses belong to words, not to places: those of each distinct word are made once; and where nothing is
         learned, once for good.
         """
-        if not torch.is_grad_enabled() and not self.senses.is_watched:
+        is_learning = self.training or torch.is_grad_enabled()
+        if not is_learning and not self.senses.is_watched:
             return self._table.rows(self, ids_BT), ids_BT
         distinct_U, where_BT = ids_BT.unique(return_inverse=True)
-        senses_UND = self.made(distinct_U) if torch.is_grad_enabled() else self.lookup(distinct_U)
+        senses_UND = self.made(distinct_U) if is_learning else self.lookup(distinct_U)
         return self.senses(senses_UND), where_BT
+
+    def train(self, mode: bool = True) -> "Backpack":
+        """Make it ready to learn, or to answer: what was made before may not be true any more."""
+        if mode != self.training:
+            self._table = _Table()
+        return super().train(mode)
 
     def lookup(self, ids: Tensor) -> Tensor:
         """Return the (..., N, D) senses of words, where nothing is learned: they are made once and kept."""
@@ -195,7 +202,10 @@ class Backpack(CausalEncoder):
 
 
 class _Table:
-    """The senses of all words that were asked for since the weights last changed; others take no memory."""
+    """The senses of all words that were asked for since the weights last changed; others take no memory.
+
+    That weights change is seen by their version. Fused optimizers do not tell: whoever learns begins a new table.
+    """
 
     def __init__(self) -> None:
         self._made_of: tuple[tuple[int, int], ...] = ()
