@@ -269,3 +269,26 @@ def test_rows_of_a_file_come_with_their_reasons_as_json(cli: Cli, polarity: Path
     code, _, said = cli("look", "contributions", polarity, "That trick", "--target", "mixed")
     assert code == 2
     assert "found no label mixed" in said
+
+
+# --- while it learns ---------------------------------------------------------------------------------------
+
+
+def test_how_senses_fare_is_written_at_every_validation(run: Path) -> None:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = lines[-1]["senses"]
+    assert [len(found[key]) for key in ("entropy", "use", "cost_without")] == [3, 3, 3]
+    assert sum(found["use"]) == pytest.approx(1)
+    assert 1 <= found["rank"] <= 3
+
+
+def test_that_senses_are_alike_is_held_against_them(verse: Path, tmp_path: Path) -> None:
+    losses = []
+    for number, diversity in enumerate((0.0, 50.0)):
+        settings = {**SMALL, "model.diversity": diversity, "training.threads": 1}
+        trained = satchel.train(
+            verse, model="backpack", tokenizer="char", steps=2, settings=settings, out=tmp_path / str(number)
+        )
+        assert trained.report is not None
+        losses.append(trained.report.train_loss)
+    assert losses[1] > losses[0] + 0.01
