@@ -186,15 +186,17 @@ def test_demo_makes_a_run_and_pictures(tmp_path: Path) -> None:
     assert picture.startswith("<svg")
     assert "bits per byte" in picture
     assert (tmp_path / "out/pictures/bits-per-byte-by-order.png").read_bytes()[:4] == b"\x89PNG"
-    assert done.stderr.count("$ satchel ") == 7
-    for name in ("transformer", "mix"):
+    assert done.stderr.count("$ satchel ") == 9
+    for name in ("backpack", "mix"):
         assert (tmp_path / "out" / name / "model.safetensors").exists()
-    for name in ("comparison", "training"):
+    for name in ("comparison", "contributions", "training"):
         assert (tmp_path / f"out/pictures/{name}.svg").read_text().startswith("<svg")
     assert "95 % interval" in done.stdout
-    shown = dict(re.findall(r"^(ngram|transformer|mix) .* ([\d.,]+)$", done.stdout.replace(",", ""), re.MULTILINE))
-    assert float(shown["mix"]) <= min(float(shown["ngram"]), float(shown["transformer"]))
+    shown = dict(re.findall(r"^(ngram|backpack|mix) .* ([\d.,]+)$", done.stdout.replace(",", ""), re.MULTILINE))
+    assert float(shown["mix"]) <= min(float(shown["ngram"]), float(shown["backpack"]))
     assert "bits/byte" in done.stdout
+    assert re.search(r"^sense +share +promotes +suppresses", done.stdout, re.MULTILINE)
+    assert "the sum of" in done.stdout
 
 
 def test_standard_input_can_be_compared_on_and_mixed_by(tmp_path: Path, verse: Path) -> None:
