@@ -52,6 +52,7 @@ def blocks(language: str, page: str = "README.md") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
+@pytest.mark.timeout(600)
 def test_the_readme_commands_work(tmp_path: Path, verse: Path) -> None:
     shutil.copy(verse, tmp_path / "my.txt")
     (tmp_path / "tickets.csv").write_text("id,text\n1,Parse a header.\n", encoding="utf-8")

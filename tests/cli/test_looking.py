@@ -33,12 +33,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def polarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Backpack that knows praise from blame: it first learned how sentences go on."""
-    folder = tmp_path_factory.mktemp("polarity")
-    one = {"training.threads": 1}
-    satchel.train("@polysemy", recipe="polysemy", epochs=4, settings=one, out=folder / "lm")
-    satchel.train("@polysemy", task="classify", start=folder / "lm", epochs=8, settings=one, out=folder / "run")
-    return folder / "run"
+    """A Backpack that knows praise from blame."""
+    target = tmp_path_factory.mktemp("polarity") / "run"
+    settings = {**SMALL, "model.width": 32, "model.senses": 4, "data.size": 4000, "training.threads": 1}
+    settings["training.optimizer"] = "adamw"
+    satchel.train("@polysemy", task="classify", model="backpack", epochs=30, seed=1, settings=settings, out=target)
+    return target
 
 
 # --- senses ------------------------------------------------------------------------------------------------
@@ -127,9 +127,9 @@ def test_a_word_that_is_not_known_is_told(cli: Cli, verse: Path, tmp_path: Path)
 
 
 def test_words_that_are_alike_are_found_by_sense(cli: Cli, run: Path) -> None:
-    found = answer(cli, "similar", run, "cat", "--top", 4)
+    found = answer(cli, "similar", run, "cat", "--top", 200)
     assert [each["sense"] for each in found["senses"]] == [0, 1, 2]
-    first = found["senses"][0]["words"][0]
+    first = next(each for each in found["senses"][0]["words"] if each["word"].startswith(" "))
     both = answer(cli, "similar", run, "cat", first["word"])
     assert both["by_sense"][0] == pytest.approx(first["alike"], abs=1e-6)
     assert both["least"] == min(both["by_sense"])
@@ -212,8 +212,13 @@ def test_what_a_file_adds_is_the_same_however_it_is_parted(cli: Cli, run: Path, 
 # --- classifiers -------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_the_lecture_a_trick_is_sick_and_a_fever_makes_sick(cli: Cli, polarity: Path) -> None:
-    model = satchel.load(polarity)
+@pytest.mark.slow
+def test_the_end_of_the_lecture_a_trick_is_sick_and_a_fever_makes_sick(tmp_path: Path) -> None:
+    one = {"training.threads": 1}
+    satchel.train("@polysemy", recipe="polysemy", epochs=10, seed=1, settings=one, out=tmp_path / "lm")
+    model = satchel.train(
+        "@polysemy", task="classify", start=tmp_path / "lm", epochs=8, settings=one, out=tmp_path / "run"
+    )
     praise, blame = "That trick was sick", "That fever made me sick"
     assert model.classify(praise).label == "positive"
     assert model.classify(blame).label == "negative"

@@ -177,7 +177,7 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
         _as_begun(choices, Path(start))
     _usual_kind(choices)
     build_settings(choices.tree, where)  # whatever is wrong with what was given is told before anything is chosen
-    _network_defaults(choices, str(data), options.get("size"))
+    _network_defaults(choices, str(data), options.get("size"), is_new=start is None)
     if recipe is None:
         _language_defaults(choices, str(data), existing)
         _classifier_defaults(choices, str(data), existing)
@@ -258,7 +258,7 @@ def _name_of(model: Any) -> str:
     return f"{made.__module__}.{made.__qualname__}"
 
 
-def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
+def _network_defaults(choices: Choices, data: str, size: str | None, *, is_new: bool) -> None:
     """Choose what a network needs and nobody set: a size, a budget, something held out."""
     model = choices.tree.get("model", {})
     if not isinstance(model, dict) or model.get("kind") not in (*NETWORKS, "own"):
@@ -275,7 +275,7 @@ def _network_defaults(choices: Choices, data: str, size: str | None) -> None:
     training = choices.tree.get("training", {})
     if isinstance(training, dict) and not BUDGETS & set(training):
         choices.choose("training.minutes", USUAL_MINUTES, "nobody said how long")
-    if attends:
+    if attends and is_new:  # what was learned before would not outlast its large steps
         choices.choose("training.optimizer", "muon", "what attends learns quicker with it")
     if valid := BUILTINS[data].valid if data in BUILTINS else 0.05:
         choices.choose("data.valid", valid, "to see how it goes")
