@@ -35,8 +35,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def polarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Backpack that knows praise from blame."""
     target = tmp_path_factory.mktemp("polarity") / "run"
-    settings = {**SMALL, "model.width": 32, "model.senses": 4, "data.size": 4000, "training.threads": 1}
-    settings["training.optimizer"] = "adamw"
+    settings: dict[str, object] = {**SMALL, "model.width": 32, "model.senses": 4, "data.size": 4000}
+    settings |= {"training.threads": 1, "training.optimizer": "adamw"}
     satchel.train("@polysemy", task="classify", model="backpack", epochs=30, seed=1, settings=settings, out=target)
     return target
 
@@ -252,8 +252,9 @@ def test_the_words_that_add_most_to_each_label_of_a_file(cli: Cli, polarity: Pat
     rows = tmp_path / "rows.tsv"
     rows.write_text("text\nThat trick was great\nThat trick was awful\n", encoding="utf-8")
     found = answer(cli, "look", "contributions", polarity, "--data", rows, "--by", "word")["totals"]
-    best = {label: next(each["word"] for each in found if each["label"] == label) for label in ("positive", "negative")}
-    assert best == {"positive": "great", "negative": "awful"}
+    added = {(each["label"], each["word"]): each["total"] for each in found}
+    assert added["positive", "great"] > added["positive", "awful"]
+    assert added["negative", "awful"] > added["negative", "great"]
     code, printed, _ = cli("look", "contributions", polarity, "--data", rows, "--by", "word")
     assert code == 0
     assert "positive:" in printed
