@@ -265,10 +265,19 @@ def test_the_words_that_add_most_to_each_label_of_a_file(cli: Cli, polarity: Pat
 
 
 def test_rows_of_a_file_come_with_their_reasons_as_json(cli: Cli, polarity: Path, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.tsv"
-    rows.write_text("text\nThat trick was great\n\n", encoding="utf-8")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "That trick was great"}\n{"text": ""}\n', encoding="utf-8")
     found = answer(cli, "classify", polarity, "--input", rows)["predictions"]
-    assert all("contributions" in each for each in found)
+    assert len(found) == 2
+    for each in found:  # also where there is no word at all
+        for label, logit in each["logits"].items():
+            added = sum(part["value"] for part in each["contributions"] if part["label"] == label)
+            assert added + each["bias"][label] == pytest.approx(logit, abs=1e-6)
+        chances = np.exp(list(each["logits"].values()))
+        assert each["probability"] == pytest.approx(chances.max() / chances.sum(), abs=1e-4)
+    code, printed, _ = cli("classify", polarity, "")
+    assert code == 0
+    assert "adds to" in printed
     code, printed, _ = cli("look", "contributions", polarity, "That trick was great", "--target", "positive")
     assert code == 0
     assert "positive:" in printed

@@ -6,16 +6,7 @@ import torch
 
 from satchel.looking.senses import SenseView, Use, amounts, pieces_of, similarity
 from satchel.models.backpack import Backpack
-from tests.models.encoders import VOCABULARY, make
-
-
-@pytest.fixture
-def backpack() -> Backpack:
-    made = make("backpack")
-    assert isinstance(made, Backpack)
-    for parameter in made.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return made
+from tests.models.encoders import VOCABULARY
 
 
 def test_a_sense_promotes_the_words_its_centred_vector_points_to(backpack: Backpack) -> None:

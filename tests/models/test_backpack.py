@@ -191,7 +191,7 @@ def test_the_senses_of_words_are_made_once_and_anew_when_the_weights_change() ->
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_what_is_answered_between_steps_of_learning_is_up_to_date(optimizer: str) -> None:
     made = small().float()
-    own = Optimizer(made, TrainingSettings(optimizer=optimizer))  # type: ignore[arg-type]
+    own = Optimizer(made, TrainingSettings.model_validate({"optimizer": optimizer}))
     for _ in range(3):
         made.train()
         made.encode(IDS).square().sum().backward()
@@ -201,6 +201,17 @@ def test_what_is_answered_between_steps_of_learning_is_up_to_date(optimizer: str
         with torch.inference_mode():
             answered = made.encode(IDS)
         torch.testing.assert_close(answered, made.encode(IDS).detach())
+
+
+def test_the_mean_of_senses_is_that_of_all_words_as_they_are_now() -> None:
+    made = small()
+    for _ in range(2):
+        with torch.no_grad():
+            expected = made.made(torch.arange(VOCABULARY)).mean(dim=0)
+        torch.testing.assert_close(made.mean_senses(), expected, rtol=1e-12, atol=1e-12)
+        assert made.mean_senses() is made.mean_senses()
+        with torch.no_grad():
+            made.embedding.weight[3] += 1
 
 
 def test_a_table_in_inference_mode_is_there_outside_of_it() -> None:

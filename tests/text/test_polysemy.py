@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from itertools import product
 
 from satchel.text import polysemy
-from satchel.text.builtin import BUILTINS, variant
+from satchel.text.builtin import BUILTINS, PARTS, Part, variant
 from satchel.text.reading import DataSettings
 
 
@@ -46,7 +46,7 @@ def test_the_tags_say_which_sense_is_meant() -> None:
 
 
 def test_the_polarity_is_that_of_the_sense_and_no_beginning_is_in_two_parts() -> None:
-    parts = [dict_of(part) for part in ("train", "valid", "test")]
+    parts = [dict_of(part) for part in PARTS]
     train, valid, test = parts
     assert train["That trick was sick"] == "positive"
     assert {label for part in parts for label in part.values()} == {"positive", "negative", "neutral"}
@@ -54,8 +54,8 @@ def test_the_polarity_is_that_of_the_sense_and_no_beginning_is_in_two_parts() ->
     assert all(label == "negative" for text, label in train.items() if "fever" in text and "sick" in text)
 
 
-def dict_of(part: str) -> dict[str, str]:
-    rows = BUILTINS["@polysemy-polarity"].make(DataSettings(size=20_000), 0, part)  # type: ignore[arg-type]
+def dict_of(part: Part) -> dict[str, str]:
+    rows = BUILTINS["@polysemy-polarity"].make(DataSettings(size=20_000), 0, part)
     return {text: label for label, text in rows}
 
 

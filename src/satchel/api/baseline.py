@@ -42,7 +42,7 @@ def counting_baseline(
 
 def _ngram_of(model: LanguageModel, ids: Ids) -> Table:
     """Return the n-gram that a network stands on, or else one of the same tokens."""
-    own = getattr(getattr(model.predictor, "network", None), "ngram", None)
+    own = getattr(model.network, "ngram", None)
     if isinstance(own, Table):
         return own
     order = ngram_order(model.tokenizer.kind)

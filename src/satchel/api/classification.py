@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -83,13 +83,8 @@ class Classifier(Model):
         run: runs.RunConfig,
         folder: Path,
     ) -> None:
-        super().__init__(tokenizer, settings, run, folder)
+        super().__init__(tokenizer, settings, run, folder, network=getattr(labeller, "network", None))
         self.labeller = labeller
-
-    @property
-    def network(self) -> Any:
-        """The network that answers; None where it is not one network."""
-        return getattr(self.labeller, "network", None)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -104,11 +99,9 @@ class Classifier(Model):
         """Return what each sense of each word adds to the score of each label, in the order of `labels`."""
         return self.reader.explain_labels(text)
 
-    def texts_of(self, data: str | Path, reading: config.Tree | None = None) -> list[str]:
+    def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table's rows, or of a file's lines."""
-        corpus = self.corpus(data, reading)
-        corpus = corpus if reading and "columns" in reading else without_header(corpus)
-        return [question.text for question in answers.read_questions(corpus)]
+        return [question.text for question in answers.read_questions(without_header(self.corpus(data)))]
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the label of each text, in order, reading no more than `batch` of them ahead."""

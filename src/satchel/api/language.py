@@ -88,13 +88,8 @@ class LanguageModel(Model):
         run: runs.RunConfig,
         folder: Path,
     ) -> None:
-        super().__init__(tokenizer, settings, run, folder)
+        super().__init__(tokenizer, settings, run, folder, network=getattr(predictor, "network", None))
         self.predictor = predictor
-
-    @property
-    def network(self) -> Any:
-        """The network that answers; None where it is not one network."""
-        return getattr(self.predictor, "network", None)
 
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent

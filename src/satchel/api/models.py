@@ -50,7 +50,10 @@ class Model:
         settings: "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings",
         run: runs.RunConfig,
         folder: Path,
+        *,
+        network: Any = None,
     ) -> None:
+        self.network = network  # that which answers; None where it is not one network
         self.tokenizer = tokenizer
         self.settings = settings
         self.run = run
@@ -65,11 +68,6 @@ class Model:
         tree = config.merge(self.settings.data.model_dump(), changes or {})
         name = variant(str(data), self.settings.task)
         return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, part="test")
-
-    @property
-    def network(self) -> Any:
-        """The network that answers; None where it is not one network."""
-        return None
 
     @property
     def has_senses(self) -> bool:

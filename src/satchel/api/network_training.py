@@ -293,7 +293,7 @@ def _of_senses(senses: dict[str, Any] | None) -> str:
     best = max(range(len(senses["cost_without"])), key=senses["cost_without"].__getitem__)
     return (
         f"; {used} of {len(senses['use'])} senses in use, {senses['cosine']:.2f} alike, "
-        f"without sense {best} it were {senses['cost_without'][best]:+.2f}"
+        f"sense {best} is worth {senses['cost_without'][best]:.2f} nats"
     )
 
 

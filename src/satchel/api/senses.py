@@ -1,10 +1,9 @@
 """What a Backpack says of its senses: what they promote, how alike words are by them, and what moved a prediction."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +12,12 @@ from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
 from satchel.api.models import Model
 from satchel.api.settings import Progress, silent
-from satchel.data.batches import Ints
 from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.similarity import Agreement, agreement, read_ratings
 from satchel.looking import contributions
 from satchel.looking.senses import HARDLY_USED, SenseView, Use, pieces_of, similarity
+from satchel.looking.totals import PARTS, Total, Totals
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
@@ -31,8 +30,6 @@ TOKENS_SEEN = 20_000
 AROUND = 10
 # A sense this like another is the same.
 SAME = 0.95
-# By what contributions may be added up.
-PARTS = ("word", "sense", "position")
 
 
 @dataclass(frozen=True)
@@ -126,32 +123,24 @@ class Explanation:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Total:
-    """What a word, a sense, a distance or several of these add in a file, all together and each time."""
-
-    key: dict[str, Any]
-    total: float
-    times: int
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.times
-
-
 def lead(first: Explanation, second: Explanation) -> Explanation:
     """Return what adds to the lead of one score over another of the same text."""
-    return Explanation(
-        first.words,
-        first.target,
-        second.target,
-        first.values - second.values,
-        first.centred - second.centred,
-        first.bias - second.bias,
-        first.constant - second.constant,
-        first.logit - second.logit,
-        first.notes,
+    return replace(
+        first,
+        versus=second.target,
+        values=first.values - second.values,
+        centred=first.centred - second.centred,
+        bias=first.bias - second.bias,
+        constant=first.constant - second.constant,
+        logit=first.logit - second.logit,
     )
+
+
+def above_mean(found: Sequence[Explanation]) -> list[Explanation]:
+    """Return what adds to each of several scores of one text above the mean of them all: that decides between them."""
+    parts = ("values", "centred", "bias", "constant", "logit")
+    means = {part: np.mean([getattr(each, part) for each in found], axis=0) for part in parts}
+    return [replace(each, **{part: getattr(each, part) - mean for part, mean in means.items()}) for each in found]
 
 
 class SenseReader:
@@ -281,8 +270,9 @@ class SenseReader:
         if target is None and versus is not None:
             raise SettingsError("found what to compare with, but no target", "give a target too")
         ids, notes = self._prefix(prefix)
-        chosen = self._likeliest(ids) if target is None else self._token(prefix, target, notes)
-        other = None if versus is None else self._token(prefix, versus, notes)
+        follows_space = not prefix or prefix[-1].isspace()
+        chosen = self._likeliest(ids) if target is None else self._token(target, notes, follows_space)
+        other = None if versus is None else self._token(versus, notes, follows_space)
         if network.ngram is not None:
             notes.append("this explains the network's score; the n-grams it stands on have a say of their own")
         found = contributions.of_next(network, ids, chosen, other)
@@ -306,7 +296,6 @@ class SenseReader:
         """Return what adds to the score of each label of a text."""
         assert isinstance(self.network, ClassificationNetwork)
         ids = np.asarray(self.tokenizer.encode(text).ids, np.int64)
-        ids = ids if len(ids) else np.array([self.tokenizer.boundary])
         found = contributions.of_classes(self.network, ids)
         return [
             self._explanation(ids, each, label, None, [])
@@ -344,13 +333,12 @@ class SenseReader:
         logprobs_BV, _ = predictor.step(ids[None], predictor.start(1))
         return int(logprobs_BV[0].argmax())
 
-    def _token(self, prefix: str, target: str | int, notes: list[str]) -> int:
-        """Return the token a target begins with; words follow a space where the text does not end with one."""
+    def _token(self, target: str | int, notes: list[str], follows_space: bool = False) -> int:
+        """Return the token a target begins with: a word with the space before it, unless that is there already."""
         if isinstance(target, int):
             if not 0 <= target <= self.tokenizer.boundary:
                 raise SettingsError(f"found the token {target}, expected 0 to {self.tokenizer.boundary}")
             return target
-        follows_space = not prefix or prefix[-1].isspace()
         ids = [int(id_) for id_ in self.tokenizer.encode(target).ids] if follows_space else self.ids_of(target)
         if not ids or self.tokenizer.unknown in ids:
             raise DataError(f"{target!r} is no word of this vocabulary", "give one that is in the training text")
@@ -376,7 +364,7 @@ class SenseReader:
         """
         if not by or set(by) - set(PARTS):
             raise SettingsError(f"--by: found {','.join(by) or 'nothing'}", f"expected some of {', '.join(PARTS)}")
-        sums = _Sums(frozenset(by))
+        sums = Totals(frozenset(by))
         if isinstance(self.network, ClassificationNetwork):
             if target is not None or versus is not None:
                 raise SettingsError("a classifier's targets are its labels: all of them are told")
@@ -385,15 +373,15 @@ class SenseReader:
             self._add_what_follows(sums, data, target, versus, progress)
         else:
             raise RunError("is a tagger; this is for language models and classifiers", where=str(self.model.folder))
-        return sums.totals()
+        return sums.listed()
 
     def _add_what_follows(
-        self, sums: "_Sums", data: str | Path, target: str | None, versus: str | None, progress: Progress
+        self, sums: Totals, data: str | Path, target: str | None, versus: str | None, progress: Progress
     ) -> None:
         assert isinstance(self.model, LanguageModel)
         ids = self.model.tokens_of(data)
         pieces = pieces_of(ids, self.tokenizer.boundary, self.backpack.context, TOKENS_SEEN, following=1)
-        chosen, other = (None if text is None else self._token("a", text, []) for text in (target, versus))
+        chosen, other = (None if text is None else self._token(text, []) for text in (target, versus))
         for number, piece in enumerate(pieces):
             progress("adding up", number / len(pieces))
             words = words_of(self.tokenizer, piece[:-1].tolist())
@@ -408,58 +396,19 @@ class SenseReader:
                 seen = int((starts <= time).sum())
                 sums.add(names[:seen], _merged(values_SN, words)[:seen], time - starts[:seen])
 
-    def _add_labels(self, sums: "_Sums", data: str | Path, progress: Progress) -> None:
+    def _add_labels(self, sums: Totals, data: str | Path, progress: Progress) -> None:
         assert isinstance(self.model, Classifier)
         texts = self.model.texts_of(data)
         for number, text in enumerate(texts):
             progress("adding up", number / len(texts))
-            explained = self.explain_labels(text)
-            mean_WN = np.mean([each.values for each in explained], axis=0)
-            for each in explained:
-                sums.add(list(each.words), each.values - mean_WN, np.arange(len(each.words)), label=each.target)
-
-
-class _Sums:
-    """What is added, by word, sense, position and label, and how often."""
-
-    def __init__(self, by: frozenset[str]) -> None:
-        self.by = by
-        self._words: dict[str, int] = {}
-        self._found: dict[tuple[str | None, int, int, int], list[float]] = {}
-
-    def add(self, words: Sequence[str], values_WN: Floats, positions_W: Ints, label: str | None = None) -> None:
-        """Add what the senses of some words add."""
-        numbers = [self._words.setdefault(word.strip() or word, len(self._words)) for word in words]
-        values = values_WN if "sense" in self.by else values_WN.sum(axis=1, keepdims=True)
-        keys = np.zeros((*values.shape, 3), np.int64)
-        if "word" in self.by:
-            keys[..., 0] = np.array(numbers)[:, None]
-        if "sense" in self.by:
-            keys[..., 1] = np.arange(values.shape[1])
-        if "position" in self.by:
-            keys[..., 2] = positions_W[:, None]
-        distinct, where = np.unique(keys.reshape(-1, 3), axis=0, return_inverse=True)
-        sums, times = np.bincount(where, values.ravel()), np.bincount(where)
-        for (word, sense, position), added, count in zip(distinct.tolist(), sums, times, strict=True):
-            total = self._found.setdefault((label, word, sense, position), [0.0, 0])
-            total[0] += float(added)
-            total[1] += int(count)
-
-    def totals(self) -> list[Total]:
-        """Return all of it, the largest first."""
-        words = list(self._words)
-        found = []
-        for (label, *numbers), (total, times) in self._found.items():
-            key: dict[str, Any] = {} if label is None else {"label": label}
-            for part, number in zip(PARTS, numbers, strict=True):
-                if part in self.by:
-                    key[part] = words[number] if part == "word" else number
-            found.append(Total(key, total, int(times)))
-        return sorted(found, key=lambda each: -each.total)
+            for each in above_mean(self.explain_labels(text)):
+                sums.add(each.words, each.values, np.arange(len(each.words)), label=each.target)
 
 
 def _merged(values_SN: Floats, words: Sequence[Word]) -> Floats:
     """Return the sums over the tokens of each word (W, N)."""
+    if not words:
+        return values_SN
     merged: Floats = np.add.reduceat(values_SN, [word.start for word in words], axis=0)
     return merged
 

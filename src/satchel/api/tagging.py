@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,13 +47,8 @@ class Tagger(Model):
     def __init__(
         self, labeller: Labeller, tokenizer: Tokenizer, settings: "NetworkSettings", run: runs.RunConfig, folder: Path
     ) -> None:
-        super().__init__(tokenizer, settings, run, folder)
+        super().__init__(tokenizer, settings, run, folder, network=getattr(labeller, "network", None))
         self.labeller = labeller
-
-    @property
-    def network(self) -> Any:
-        """The network that answers; None where it is not one network."""
-        return getattr(self.labeller, "network", None)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -140,27 +140,22 @@ def _show(model: "Classifier", text: str, as_json: bool) -> None:
 
 def _show_reasons(model: "Classifier", prediction: "Prediction") -> None:
     """Print the words of a text, tinted by what they add to its label, and those that add most."""
-    import numpy as np
-
+    from satchel.api.senses import above_mean
     from satchel.cli.looking import show_words
     from satchel.text.display import visible
 
-    found = model.contributions(prediction.text)
-    mean_WN = np.mean([each.values for each in found], axis=0)
-    own = found[model.labels.index(prediction.label)]
-    values_WN = own.values - mean_WN
+    own = above_mean(model.contributions(prediction.text))[model.labels.index(prediction.label)]
+    adds_W = own.values.sum(axis=1)
     print()
-    show_words(own.words, values_WN.sum(axis=1))
+    show_words(own.words, adds_W)
     print()
-    order = np.argsort(-np.abs(values_WN.sum(axis=1)), kind="stable")[:MOST_LABELS]
     rows = []
-    for word in order:
-        sense = int(np.abs(values_WN[word]).argmax())
-        adds = f"{values_WN[word].sum():+.3f}"
-        rows.append([visible(own.words[word]), adds, f"sense {sense}: {values_WN[word, sense]:+.3f}"])
+    for word in sorted(range(len(adds_W)), key=lambda place: -abs(adds_W[place]))[:MOST_LABELS]:
+        sense = int(abs(own.values[word]).argmax())
+        most = f"sense {sense}: {own.values[word, sense]:+.3f}"
+        rows.append([visible(own.words[word]), f"{adds_W[word]:+.3f}", most])
     print_table(["word", f"adds to {visible(prediction.label)}", "most of it"], rows, right=(1,))
-    bias = own.constant - float(np.mean([each.constant for each in found]))
-    say(f"above the mean of all labels; without a word it is {bias:+.3f}")
+    say(f"above the mean of all labels; without a word it is {own.constant:+.3f}")
 
 
 def _cells(prediction: "Prediction") -> dict[str, Any]:

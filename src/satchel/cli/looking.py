@@ -1,6 +1,6 @@
 """`satchel senses`, `similar` and `look`: what a model knows and what it did."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +12,14 @@ from satchel.cli.answers import AsJson, Run
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
 
 if TYPE_CHECKING:
-    from satchel.api.senses import Explanation, Sense, Total, WordSenses
+    from satchel.api.senses import Explanation, Sense, WordSenses
+    from satchel.looking.totals import Total
 
 VIEWS = ("senses", "contributions")
 # On a terminal; files and JSON have all.
 MOST_ROWS = 20
+# A word that adds less than this share of what another adds is not tinted.
+FAINTEST = 0.1
 
 Top = Annotated[int, Option(help="How many words to show of each list.", min=1)]
 
@@ -53,25 +56,28 @@ def senses(
         raise SettingsError(f"found the ending {out.suffix!r}", "expected .jsonl", where=str(out))
     model = api.load_model(run)
     _check_sense(sense, model.reader.backpack.settings.senses)
-    with Progress() as progress:
-        found = []
-        for number, each in enumerate(model.all_senses(top) if every else _of_words(model, words or [], top, contexts)):
-            progress(f"{number + 1:,} words", None)
-            found.append(each)
-    listed = [_senses_json(each, sense) for each in found]
+    found = model.all_senses(top) if every else (model.senses(word, top, contexts) for word in words or [])
     if out is not None:
         from satchel.text import answers
 
-        say(f"wrote {out}: {answers.write_rows(out, listed):,} words")
-    elif as_json:
-        emit_json({"words": listed})
-    else:
-        for each in found:
-            show_senses(each, sense)
+        with Progress() as progress:
+            count = answers.write_rows(out, (_senses_json(each, sense) for each in _counted(found, progress)))
+        say(f"wrote {out}: {count:,} words")
+        return
+    with Progress() as progress:
+        listed = list(_counted(found, progress))
+    if as_json:
+        emit_json({"words": [_senses_json(each, sense) for each in listed]})
+        return
+    for each in listed:
+        show_senses(each, sense)
 
 
-def _of_words(model: Any, words: Sequence[str], top: int, contexts: int) -> "list[WordSenses]":
-    return [model.senses(word, top, contexts) for word in words]
+def _counted(found: "Iterable[WordSenses]", progress: Progress) -> "Iterator[WordSenses]":
+    """Return words as they come, and say how many there are so far."""
+    for number, each in enumerate(found, start=1):
+        progress(f"{number:,} words", None)
+        yield each
 
 
 def _check_sense(sense: int | None, senses: int) -> None:
@@ -324,22 +330,20 @@ def _largest(found: "Explanation") -> list[list[str]]:
 
 
 def show_words(words: Sequence[str], values: Any) -> None:
-    """Print words one after the other, each as strongly tinted as what it adds; red takes away."""
+    """Print words one after the other, each as strongly tinted as what it adds; orange takes away."""
     from rich.console import Console
     from rich.text import Text
 
     from satchel.text.display import visible
 
     largest = max((abs(float(value)) for value in values), default=0.0) or 1.0
-    line = Text()
-    previous = ""
+    line, before = Text(), ""
     for word, value in zip(words, values, strict=True):
-        shown = visible(word)
-        needs_space = previous and not previous[-1:].isspace() and not word[:1].isspace() and word[:1].isalnum()
-        line.append(" " if needs_space and previous[-1:].isalnum() else "")
+        # Where a tokenizer drops the spaces, two words would run together.
+        line.append(" " if before[-1:].isalnum() and word[:1].isalnum() else "")
         strength = abs(float(value)) / largest
-        line.append(shown, style=_tint(float(value), strength) if strength > 0.1 else "")
-        previous = word
+        line.append(visible(word), style=_tint(float(value), strength) if strength > FAINTEST else "")
+        before = word
     Console(highlight=False).print(line)
 
 

@@ -9,6 +9,7 @@ import altair as alt
 
 from satchel import durable
 from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 # A blue that is told apart from the others by people of any colour vision (Okabe and Ito).
 INK = "#0072B2"
@@ -72,17 +73,17 @@ def by_word_and_sense(
     """Return a number for each sense of each word as a colour: blue adds, orange takes away."""
     largest = max((abs(value) for row in values for value in row), default=0.0) or 1.0
     rows = [
-        {"place": place, "word": word.replace("\n", "\\n"), "sense": sense, "value": value}
+        {"place": place, "word": visible(word, spaces=True), "sense": sense, "value": value}
         for place, (word, row) in enumerate(zip(words, values, strict=True))
         for sense, value in enumerate(row)
     ]
     scale = (
-        alt.Scale(domain=[-largest, 0, largest], range=[OTHER, "#ffffff", INK])
+        alt.Scale(domain=[-largest, 0, largest], range=[OTHER, "#ffffff", INK], interpolate="rgb")
         if signed
-        else alt.Scale(domain=[0, largest], range=["#ffffff", INK])
+        else alt.Scale(domain=[0, largest], range=["#ffffff", INK], interpolate="rgb")
     )
     # Words may stand there twice: they are placed by number, and named by what stands there.
-    names = {str(place): word for place, word in enumerate(words)}
+    names = {str(place): visible(word, spaces=True) for place, word in enumerate(words)}
     chart: alt.TopLevelMixin = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_rect(stroke="#dddddd", strokeWidth=0.5)

@@ -70,9 +70,13 @@ def _added(
     device = encoder.embedding.weight.device
     ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=device)
     directions_CD = directions_CD.detach().double()
-    shared_CN = (mean_senses(encoder) @ directions_CD.T).T
-    values, centred, shared = [], [], torch.zeros_like(shared_CN)
+    shared_CN = (encoder.mean_senses() @ directions_CD.T).T
+    # A text without a word has no values.
+    nothing_CSN = shared_CN[:, None][:, :0]
+    values, centred, shared = [nothing_CSN], [nothing_CSN], torch.zeros_like(shared_CN)
     for window, shares in zip(ids.split(encoder.context), shares_T.to(device).split(encoder.context), strict=True):
+        if not len(window):
+            continue
         counts_SN, senses_SND = weighed(encoder, window, shares)
         units_CSN = torch.einsum("snd,cd->csn", senses_SND, directions_CD)
         values.append(counts_SN * units_CSN)
@@ -109,16 +113,6 @@ def looked(backpack: Backpack, ids_T: Tensor) -> tuple[Tensor, Tensor]:
         backpack.encode(ids_T[None])
     _, where_S = ids_T.unique(return_inverse=True)
     return found["sense_weights"][0][0].double() * backpack.scale, found["senses"][0].double()[where_S]
-
-
-def mean_senses(backpack: Backpack) -> Tensor:
-    """Return the (N, D) mean over all words of each sense."""
-    words = torch.arange(backpack.embedding.num_embeddings, device=backpack.embedding.weight.device)
-    total = torch.zeros(backpack.settings.senses, backpack.width, dtype=torch.float64, device=words.device)
-    with torch.inference_mode():
-        for part in words.split(1024):
-            total += backpack.lookup(part).double().sum(dim=0)
-    return total / len(words)
 
 
 def _array(tensor: Tensor) -> Floats:

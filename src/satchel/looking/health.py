@@ -41,10 +41,10 @@ def sense_health(network: LanguageNetwork, pieces: Sequence[Ids]) -> SenseHealth
     network.eval()
     device = backpack.embedding.weight.device
     found = [_measured(network, backpack, torch.as_tensor(piece, device=device)) for piece in pieces]
+    cosine, rank = _alike(backpack, torch.cat([torch.as_tensor(piece, device=device) for piece in pieces]).unique())
     network.train(was_training)
     tokens = sum(len(piece) - 1 for piece in pieces)
     entropy, amounts, costs = (torch.stack(sums).sum(dim=0) for sums in zip(*found, strict=True))
-    cosine, rank = _alike(backpack, torch.cat([torch.as_tensor(piece, device=device) for piece in pieces]).unique())
     return SenseHealth(
         tuple((entropy / tokens).tolist()),
         tuple((amounts / amounts.sum()).tolist()),

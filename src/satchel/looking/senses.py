@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel.looking.contributions import mean_senses, weighed
+from satchel.looking.contributions import weighed
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
 
@@ -37,7 +37,7 @@ class SenseView:
 
     def __init__(self, backpack: Backpack, outputs_VD: Tensor) -> None:
         self.backpack = backpack
-        self._means_ND = mean_senses(backpack)
+        self._means_ND = backpack.mean_senses()
         outputs = outputs_VD.detach().double()
         # A constant added to all scores changes no probability.
         self._outputs_VD = outputs - outputs.mean(dim=0)

@@ -23,6 +23,8 @@ Contextualiser = Literal["transformer", "rnn", "gru", "lstm", "uniform"]
 
 # Whoever needs the senses of one word gets those of so many: most of the work is to read the network's weights.
 MADE_AT_ONCE = 32
+# As many as fit into a few megabytes, where those of all words are asked for.
+WORDS_AT_ONCE = 1024
 
 
 class BackpackSettings(TransformerSettings):
@@ -145,6 +147,10 @@ class Backpack(CausalEncoder):
         """Return the (..., N, D) senses of words, where nothing is learned: they are made once and kept."""
         return self._table.rows(self, ids)[ids]
 
+    def mean_senses(self) -> Tensor:
+        """Return the (N, D) mean over all words of each sense, where nothing is learned."""
+        return self._table.mean(self)
+
     def made(self, ids_U: Tensor) -> Tensor:
         """Return the (U, N, D) senses of words."""
         if isinstance(self.make_senses, SenseNetwork):
@@ -211,6 +217,18 @@ class _Table:
         self._made_of: tuple[tuple[int, int], ...] = ()
         self._rows_VND: Tensor | None = None
         self._is_known_V: Tensor | None = None
+        self._mean_ND: Tensor | None = None
+
+    def mean(self, backpack: Backpack) -> Tensor:
+        """Return the (N, D) mean over all words, in double precision."""
+        words = torch.arange(backpack.embedding.num_embeddings, device=backpack.embedding.weight.device)
+        with torch.inference_mode(False), torch.no_grad():
+            for part in words.split(WORDS_AT_ONCE):
+                rows_VND = self.rows(backpack, part)
+            if self._mean_ND is None:
+                parts = [rows_UND.double().sum(dim=0) for rows_UND in rows_VND.split(WORDS_AT_ONCE)]
+                self._mean_ND = torch.stack(parts).sum(dim=0) / len(words)
+            return self._mean_ND
 
     def rows(self, backpack: Backpack, ids: Tensor) -> Tensor:
         """Return a (V, N, D) table in which the senses of some words stand; the other rows may hold anything."""
@@ -222,7 +240,7 @@ class _Table:
             with torch.inference_mode(False):
                 self._rows_VND = backpack.embedding.weight.new_empty(shape)
                 self._is_known_V = torch.zeros(words, dtype=torch.bool, device=ids.device)
-            self._made_of = made_of
+            self._made_of, self._mean_ND = made_of, None
         missing_U = ids[~self._is_known_V[ids]].unique()
         if len(missing_U):
             if len(missing_U) < MADE_AT_ONCE:
