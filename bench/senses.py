@@ -89,7 +89,7 @@ def main() -> None:
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
     print(f"no model can need fewer than {entropy_per_word():.3f} bits per word")
     for seed in range(1 if options.quick else options.seeds):
-        test = sentences(seed, 100 if options.quick else 1000)
+        test = sentences(seed, 1000)
         budget: dict[str, Any] = {"steps": 20} if options.quick else {"minutes": options.minutes}
         with tempfile.TemporaryDirectory() as folder:
             backpack, transformer = (

@@ -89,7 +89,7 @@ class Backpack(CausalEncoder):
             nn.init.normal_(self.make_senses.weight, std=0.02)
         self.scale = 1.0 if settings.output == "sum" else 1 / settings.senses
         self.senses, self.sense_weights = Site(), Site()
-        self._table = _Table()
+        self._words = WordSenses(self.make_senses, self.embedding, settings.senses, self.senses)
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the (B, T, D) sums of senses."""
@@ -125,39 +125,25 @@ class Backpack(CausalEncoder):
         return ones / ones.sum(dim=-1, keepdim=True).clamp(min=1)
 
     def _senses_of(self, ids_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return senses (U, N, D), and which of them each place has.
-
-        Senses belong to words, not to places: those of each distinct word are made once; and where nothing is
-        learned, once for good.
-        """
-        is_learning = self.training or torch.is_grad_enabled()
-        if not is_learning and not self.senses.is_watched:
-            return self._table.rows(self, ids_BT), ids_BT
-        distinct_U, where_BT = ids_BT.unique(return_inverse=True)
-        senses_UND = self.made(distinct_U) if is_learning else self.lookup(distinct_U)
-        return self.senses(senses_UND), where_BT
+        return self._words.of(ids_BT, is_learning=self.training or torch.is_grad_enabled())
 
     def train(self, mode: bool = True) -> "Backpack":
         """Make it ready to learn, or to answer: what was made before may not be true any more."""
         if mode != self.training:
-            self._table = _Table()
+            self._words.forget()
         return super().train(mode)
 
     def lookup(self, ids: Tensor) -> Tensor:
         """Return the (..., N, D) senses of words, where nothing is learned: they are made once and kept."""
-        return self._table.rows(self, ids)[ids]
+        return self._words.kept(ids)[ids]
 
     def mean_senses(self) -> Tensor:
         """Return the (N, D) mean over all words of each sense, where nothing is learned."""
-        return self._table.mean(self)
+        return self._words.mean()
 
     def made(self, ids_U: Tensor) -> Tensor:
         """Return the (U, N, D) senses of words."""
-        if isinstance(self.make_senses, SenseNetwork):
-            made: Tensor = self.make_senses(self.embedding(ids_U))
-            return made
-        stored: Tensor = self.make_senses(ids_U).unflatten(-1, (self.settings.senses, self.width))
-        return stored
+        return self._words.made(ids_U)
 
     def penalty(self, ids_BT: Tensor) -> Tensor | None:
         """Return how alike the senses of each word are, in the mean of squared cosines, if that is held against it."""
@@ -207,39 +193,56 @@ class Backpack(CausalEncoder):
         return sums_BD[:, None]
 
 
-class _Table:
-    """The senses of all words that were asked for since the weights last changed; others take no memory.
+class WordSenses:
+    """The senses of words, by id: made once for each distinct word; and where nothing is learned, once for good.
 
-    That weights change is seen by their version. Fused optimizers do not tell: whoever learns begins a new table.
+    That weights change is seen by their version. Fused optimizers do not tell: whoever learns has to say `forget`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make: SenseNetwork | nn.Embedding, embedding: nn.Embedding, senses: int, site: Site) -> None:
+        self._make, self._embedding, self._senses, self._site = make, embedding, senses, site
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing that was made before."""
         self._made_of: tuple[tuple[int, int], ...] = ()
         self._rows_VND: Tensor | None = None
         self._is_known_V: Tensor | None = None
         self._mean_ND: Tensor | None = None
 
-    def mean(self, backpack: Backpack) -> Tensor:
+    def of(self, ids: Tensor, *, is_learning: bool) -> tuple[Tensor, Tensor]:
+        """Return senses (U, N, D), and which of them each place has; they pass the site."""
+        if not is_learning and not self._site.is_watched:
+            return self.kept(ids), ids
+        distinct_U, where = ids.unique(return_inverse=True)
+        senses_UND = self.made(distinct_U) if is_learning else self.kept(distinct_U)[distinct_U]
+        return self._site(senses_UND), where
+
+    def made(self, ids_U: Tensor) -> Tensor:
+        """Return the (U, N, D) senses of words."""
+        found = self._make(self._embedding(ids_U) if isinstance(self._make, SenseNetwork) else ids_U)
+        senses: Tensor = found if found.dim() == 3 else found.unflatten(-1, (self._senses, -1))
+        return senses
+
+    def mean(self) -> Tensor:
         """Return the (N, D) mean over all words, in double precision."""
-        words = torch.arange(backpack.embedding.num_embeddings, device=backpack.embedding.weight.device)
+        words = torch.arange(self._embedding.num_embeddings, device=self._embedding.weight.device)
         with torch.inference_mode(False), torch.no_grad():
             for part in words.split(WORDS_AT_ONCE):
-                rows_VND = self.rows(backpack, part)
+                rows_VND = self.kept(part)
             if self._mean_ND is None:
                 parts = [rows_UND.double().sum(dim=0) for rows_UND in rows_VND.split(WORDS_AT_ONCE)]
                 self._mean_ND = torch.stack(parts).sum(dim=0) / len(words)
             return self._mean_ND
 
-    def rows(self, backpack: Backpack, ids: Tensor) -> Tensor:
+    def kept(self, ids: Tensor) -> Tensor:
         """Return a (V, N, D) table in which the senses of some words stand; the other rows may hold anything."""
-        parameters = (*backpack.make_senses.parameters(), backpack.embedding.weight)
-        made_of = tuple((parameter.data_ptr(), parameter._version) for parameter in parameters)
+        embedding = self._embedding.weight
+        made_of = tuple((each.data_ptr(), each._version) for each in (*self._make.parameters(), embedding))
         if self._rows_VND is None or self._is_known_V is None or made_of != self._made_of:
-            words = backpack.embedding.num_embeddings
-            shape = (words, backpack.settings.senses, backpack.width)
             with torch.inference_mode(False):
-                self._rows_VND = backpack.embedding.weight.new_empty(shape)
-                self._is_known_V = torch.zeros(words, dtype=torch.bool, device=ids.device)
+                self._rows_VND = embedding.new_empty(len(embedding), self._senses, embedding.shape[1])
+                self._is_known_V = torch.zeros(len(embedding), dtype=torch.bool, device=ids.device)
             self._made_of, self._mean_ND = made_of, None
         missing_U = ids[~self._is_known_V[ids]].unique()
         if len(missing_U):
@@ -247,7 +250,7 @@ class _Table:
                 others = (~self._is_known_V).nonzero().flatten()[:MADE_AT_ONCE]
                 missing_U = torch.cat([missing_U, others]).unique()
             with torch.no_grad():
-                self._rows_VND[missing_U] = backpack.made(missing_U)
+                self._rows_VND[missing_U] = self.made(missing_U)
                 self._is_known_V[missing_U] = True
         return self._rows_VND
 

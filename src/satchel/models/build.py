@@ -1,19 +1,27 @@
-"""From settings to an encoder, and the sizes people choose by name."""
+"""From settings to an encoder or a pair model, and the sizes people choose by name."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from satchel.models.backpack import Backpack, BackpackSettings
+from satchel.models.backpack_pair import BackpackPair, BackpackPairSettings
 from satchel.models.contract import CausalEncoder
 from satchel.models.dan import Dan, DanSettings
+from satchel.models.pair import DecoderOnly, Pair
 from satchel.models.recurrent import Recurrent, RecurrentSettings
+from satchel.models.recurrent_pair import RecurrentPair, RecurrentPairSettings
 from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.models.transformer_pair import TransformerPair, TransformerPairSettings
 from satchel.models.window import Window, WindowSettings
 
 EncoderSettings = Annotated[
     DanSettings | WindowSettings | RecurrentSettings | TransformerSettings | BackpackSettings,
     Field(discriminator="kind"),
+]
+
+PairSettings = Annotated[
+    RecurrentPairSettings | TransformerPairSettings | BackpackPairSettings, Field(discriminator="kind")
 ]
 
 # Width, layers, heads, context, senses; recurrent ones have their own widths and layers.
@@ -40,6 +48,20 @@ def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -
             return Backpack(settings, vocabulary, causal=causal)
         case TransformerSettings():
             return Transformer(settings, vocabulary, causal=causal)
+
+
+def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) -> Pair:
+    """Return a new pair model with random weights."""
+    match settings:
+        case RecurrentPairSettings():
+            return RecurrentPair(settings, source_vocabulary, vocabulary)
+        case BackpackPairSettings():
+            return BackpackPair(settings, source_vocabulary, vocabulary)
+        case TransformerPairSettings(form="decoder-only"):
+            return DecoderOnly(Transformer(settings, vocabulary, causal=True))
+        case TransformerPairSettings():
+            layers = settings.layers if settings.decoder_layers is None else settings.decoder_layers
+            return TransformerPair(settings, source_vocabulary, vocabulary, layers=layers, shared=settings.shared)
 
 
 def size_tree(kind: str, size: str) -> dict[str, int]:

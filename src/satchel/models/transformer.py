@@ -14,6 +14,9 @@ from satchel.nn.dropout import Dropout
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Learned, Positions, Rotary, Sinusoidal
 
+# The maps whose output is added to the stream.
+ADDING = ("attention.out.weight", "cross.out.weight", "feedforward.narrow.weight")
+
 
 class TransformerSettings(ModelSettings):
     """A Transformer: blocks of multi-head attention and feed-forward nets."""
@@ -69,27 +72,41 @@ def gpt2(**options: Any) -> TransformerSettings:
 
 
 @dataclass
+class Memory:
+    """What every block has read of other texts, and which places hold something: (B, 1, 1, S), or all do."""
+
+    blocks: list[KeyValues]
+    mask: Tensor | None = None
+
+    def select(self, rows: Tensor) -> "Memory":
+        """Return what was read of some of the texts."""
+        return Memory([block.select(rows) for block in self.blocks], None if self.mask is None else self.mask[rows])
+
+
+@dataclass
 class TransformerState:
-    """The keys and values of every block, and how many positions were read."""
+    """The keys and values of every block, how many positions were read, and the memory that is looked at."""
 
     blocks: list[KeyValues]
     length: int
+    memory: Memory | None = None
 
-    def select(self, rows: Tensor) -> "TransformerState":
-        """Return the state of some rows."""
-        return TransformerState([block.select(rows) for block in self.blocks], self.length)
+    def select(self, rows: Tensor, texts: Tensor | None = None) -> "TransformerState":
+        """Return the state of some rows; of what was read of other texts, all or some."""
+        memory = self.memory if texts is None or self.memory is None else self.memory.select(texts)
+        return TransformerState([block.select(rows) for block in self.blocks], self.length, memory)
 
 
 class Transformer(CausalEncoder):
-    """Words with positions, through a stack of blocks."""
+    """Words with positions, through a stack of blocks. With `reads`, each of them looks at a memory too."""
 
-    def __init__(self, settings: TransformerSettings, vocabulary: int, *, causal: bool) -> None:
+    def __init__(self, settings: TransformerSettings, vocabulary: int, *, causal: bool, reads: bool = False) -> None:
         super().__init__(vocabulary, settings.width, causal=causal)
         self.settings = settings
         self.context = settings.context
         self.positions = _positions(settings)
         self.dropout = Dropout(settings.dropout)
-        self.blocks = nn.ModuleList(_block(settings, layer) for layer in range(settings.layers))
+        self.blocks = nn.ModuleList(_block(settings, layer, reads) for layer in range(settings.layers))
         final = settings.norm == "pre" and settings.layers > 0
         self.norm = make_norm(settings.norm_kind, settings.width, settings.bias) if final else nn.Identity()
         self._initialise()
@@ -97,20 +114,30 @@ class Transformer(CausalEncoder):
     def _initialise(self) -> None:
         """Begin with small normal weights; with blocks that add nothing to the stream yet: they learn quicker so."""
         for name, parameter in self.named_parameters():
-            adds = name.endswith(("attention.out.weight", "feedforward.narrow.weight")) and self.settings.residual
+            adds = name.endswith(ADDING) and self.settings.residual
             if adds or name.endswith("bias"):
                 nn.init.zeros_(parameter)
             elif parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
 
-    def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None, memory: Memory | None = None) -> Tensor:
         """Return the vectors after all blocks."""
         mask = None if keep_BT is None else keep_BT[:, None, None, :]
         x_BTD = self._placed(x_BTD, 0)
-        for block in self.blocks:
-            x_BTD = block(x_BTD, mask=mask, causal=self.causal)
+        for block, looked_at in zip(self.blocks, self._memories(memory), strict=True):
+            x_BTD = block(x_BTD, mask=mask, causal=self.causal, **looked_at)
         normed: Tensor = self.norm(x_BTD)
         return normed
+
+    def read(self, memory_BSD: Tensor, keep_BS: Tensor | None = None) -> Memory:
+        """Return what every block reads of other texts, whose encodings these are."""
+        blocks = [block.cross.read(memory_BSD) for block in self.blocks if isinstance(block, Block) and block.cross]
+        return Memory(blocks, None if keep_BS is None else keep_BS[:, None, None, :])
+
+    def _memories(self, memory: Memory | None) -> list[dict[str, Any]]:
+        if memory is None:
+            return [{}] * len(self.blocks)
+        return [{"memory": read, "memory_mask": memory.mask} for read in memory.blocks]
 
     def _placed(self, x_BTD: Tensor, start: int) -> Tensor:
         length = x_BTD.shape[1]
@@ -121,19 +148,19 @@ class Transformer(CausalEncoder):
         placed: Tensor = self.dropout(x_BTD)
         return placed
 
-    def start(self, batch: int) -> TransformerState:
+    def start(self, batch: int, memory: Memory | None = None) -> TransformerState:
         """Return the state of nothing read."""
         del batch
-        return TransformerState([KeyValues() for _ in self.blocks], 0)
+        return TransformerState([KeyValues() for _ in self.blocks], 0, memory)
 
     def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         """Return the encodings of the next vectors."""
         assert isinstance(state, TransformerState)
         after = [KeyValues(before.keys, before.values) for before in state.blocks]
         x_BTD = self._placed(x_BTD, state.length)
-        for block, past in zip(self.blocks, after, strict=True):
-            x_BTD = block(x_BTD, causal=True, past=past)
-        return self.norm(x_BTD), TransformerState(after, state.length + x_BTD.shape[1])
+        for block, past, looked_at in zip(self.blocks, after, self._memories(state.memory), strict=True):
+            x_BTD = block(x_BTD, causal=True, past=past, **looked_at)
+        return self.norm(x_BTD), TransformerState(after, state.length + x_BTD.shape[1], state.memory)
 
 
 def _positions(settings: TransformerSettings) -> Learned | Sinusoidal | None:
@@ -143,25 +170,13 @@ def _positions(settings: TransformerSettings) -> Learned | Sinusoidal | None:
     return Sinusoidal(settings.width) if settings.positions == "sinusoidal" else None
 
 
-def _block(settings: TransformerSettings, layer: int) -> Block:
+def _block(settings: TransformerSettings, layer: int, reads: bool) -> Block:
     compared: Rotary | Alibi | None = None
     if settings.positions == "rotary":
         compared = Rotary(settings.head_width)
     elif settings.positions == "alibi":
         compared = Alibi(settings.heads)
-    attention = MultiHead(
-        settings.width,
-        settings.heads,
-        kind=settings.attention,
-        key_width=settings.key_width,
-        value_width=settings.value_width,
-        scale=settings.scale,
-        divisor=layer + 1 if settings.layer_scale else 1,
-        bias=settings.bias,
-        normalise=settings.norm_kind if settings.normalise else None,
-        dropout=settings.attention_dropout,
-        positions=compared,
-    )
+    attention = _attention(settings, layer, compared)
     feedforward = FeedForward(
         settings.width, settings.hidden_width, settings.feedforward, bias=settings.bias, dropout=settings.dropout
     )
@@ -173,4 +188,22 @@ def _block(settings: TransformerSettings, layer: int) -> Block:
         residual=settings.residual,
         dropout=settings.dropout,
         bias=settings.bias,
+        # Places of two texts are not compared: what stands there is.
+        cross=_attention(settings, layer, None) if reads else None,
+    )
+
+
+def _attention(settings: TransformerSettings, layer: int, positions: Rotary | Alibi | None) -> MultiHead:
+    return MultiHead(
+        settings.width,
+        settings.heads,
+        kind=settings.attention,
+        key_width=settings.key_width,
+        value_width=settings.value_width,
+        scale=settings.scale,
+        divisor=layer + 1 if settings.layer_scale else 1,
+        bias=settings.bias,
+        normalise=settings.norm_kind if settings.normalise else None,
+        dropout=settings.attention_dropout,
+        positions=positions,
     )

@@ -156,7 +156,7 @@ class MultiHead(nn.Module):
     def forward(
         self,
         x_BTD: Tensor,
-        memory_BSD: Tensor | None = None,
+        memory: "Tensor | KeyValues | None" = None,
         *,
         mask: Tensor | None = None,
         causal: bool = False,
@@ -164,13 +164,20 @@ class MultiHead(nn.Module):
     ) -> Tensor:
         """Return what each position found (B, T, D): in the memory, or without one in the input itself.
 
-        `mask` is (T, S), or (B, 1, T, S) where it differs by row of the batch; `causal` lets no position see a
-        later one. With `past`, what was read before is seen too, and what is read now is added to it.
+        A memory is (B, S, D) vectors, or what was read of them. `mask` is (T, S), or (B, 1, T, S) where it differs by
+        row of the batch; `causal` lets no position see a later one. With `past`, what was read before is seen too,
+        and what is read now is added to it.
         """
-        queries, keys, values = self._projected(x_BTD, memory_BSD)
         start = 0 if past is None else past.length
-        if isinstance(self.positions, Rotary):
-            queries, keys = self.positions(queries, start), self.positions(keys, start)
+        if memory is None:
+            queries, keys, values = self._by_heads(self._linear(x_BTD).split(self.sizes, dim=-1), start)
+        else:
+            read = memory if isinstance(memory, KeyValues) else self.read(memory)
+            assert read.keys is not None, "a memory is read before it is looked at"
+            assert read.values is not None
+            # Only the rows that are used: the queries' of one input, the others' of the other.
+            queries = self._placed(self._by_head(self._linear(x_BTD, slice(0, self.sizes[0])), self.query_norm), start)
+            keys, values = read.keys, read.values
         if past is not None:
             keys, values = past.append(keys, values)
         queries, keys, values = self.queries(queries), self.keys(keys), self.values(values)
@@ -183,15 +190,19 @@ class MultiHead(nn.Module):
         joined: Tensor = self.out(found_BTHV.flatten(2))
         return joined
 
-    def _projected(self, x_BTD: Tensor, memory_BSD: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def read(self, memory_BSD: Tensor) -> "KeyValues":
+        """Return the keys and values of a memory: read once, it can be looked at as often as one likes."""
+        keys, values = self._linear(memory_BSD, slice(self.sizes[0], None)).split(self.sizes[1:], dim=-1)
+        return KeyValues(self._placed(self._by_head(keys, self.key_norm), 0), self._by_head(values))
+
+    def _by_heads(self, parts: tuple[Tensor, ...], start: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values as (B, H, T, K)."""
-        if memory_BSD is None:
-            queries, keys, values = self._linear(x_BTD).split(self.sizes, dim=-1)
-        else:
-            # Only the rows that are used: the queries' of one input, the others' of the other.
-            queries = self._linear(x_BTD, slice(0, self.sizes[0]))
-            keys, values = self._linear(memory_BSD, slice(self.sizes[0], None)).split(self.sizes[1:], dim=-1)
-        return self._by_head(queries, self.query_norm), self._by_head(keys, self.key_norm), self._by_head(values)
+        queries, keys, values = parts
+        queries, keys = self._by_head(queries, self.query_norm), self._by_head(keys, self.key_norm)
+        return self._placed(queries, start), self._placed(keys, start), self._by_head(values)
+
+    def _placed(self, x_BHTK: Tensor, start: int) -> Tensor:
+        return self.positions(x_BHTK, start) if isinstance(self.positions, Rotary) else x_BHTK
 
     def _linear(self, x: Tensor, rows: slice | None = None) -> Tensor:
         weight: Tensor = self.project.weight

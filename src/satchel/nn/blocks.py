@@ -72,6 +72,9 @@ class _SquaredRelu(torch.autograd.Function):
 class Block(nn.Module):
     """Lets positions look at each other, then thinks about each; what comes in is added to what comes out.
 
+    With `cross`, positions also look at a memory, after they have looked at each other. Several rows may share a row
+    of it: those of one text stand together.
+
     The norm stands before each part (`pre`), after the sum (`post`, as the Transformer was first described), or
     nowhere; `residual=False` leaves the sums out, which is there to show what they are for.
     """
@@ -86,28 +89,48 @@ class Block(nn.Module):
         residual: bool = True,
         dropout: float = 0.0,
         bias: bool = True,
+        cross: MultiHead | None = None,
     ) -> None:
         super().__init__()
-        self.attention, self.feedforward = attention, feedforward
+        self.attention, self.feedforward, self.cross = attention, feedforward, cross
         self.place, self.residual = norm, residual
         has_norm = norm != "none"
         self.attention_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
+        self.cross_norm = make_norm(norm_kind, attention.width, bias) if has_norm and cross else nn.Identity()
         self.feedforward_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
         self.dropout = Dropout(dropout)
         self.attended, self.output = Site(), Site()
 
     def forward(
-        self, x_BTD: Tensor, *, mask: Tensor | None = None, causal: bool = False, past: KeyValues | None = None
+        self,
+        x_BTD: Tensor,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        past: KeyValues | None = None,
+        memory: KeyValues | None = None,
+        memory_mask: Tensor | None = None,
     ) -> Tensor:
-        """Return as many vectors, each of which has looked at those the mask allows."""
+        """Return as many vectors, each of which has looked at those the mask allows, and at the memory."""
         pre = self.place == "pre"
         found = self.attention(self.attention_norm(x_BTD) if pre else x_BTD, mask=mask, causal=causal, past=past)
         x_BTD = self._joined(x_BTD, self.dropout(found))
         x_BTD = self.attended(x_BTD if pre else self.attention_norm(x_BTD))
+        if self.cross is not None and memory is not None:
+            found = self._looked_up(self.cross_norm(x_BTD) if pre else x_BTD, memory, memory_mask)
+            x_BTD = self._joined(x_BTD, self.dropout(found))
+            x_BTD = x_BTD if pre else self.cross_norm(x_BTD)
         found = self.feedforward(self.feedforward_norm(x_BTD) if pre else x_BTD)
         x_BTD = self._joined(x_BTD, found)
         result: Tensor = self.output(x_BTD if pre else self.feedforward_norm(x_BTD))
         return result
+
+    def _looked_up(self, x_BTD: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
+        assert self.cross is not None
+        assert memory.keys is not None
+        # What is looked up does not depend on who else looks: rows of one text are queries of one memory.
+        shared: Tensor = self.cross(x_BTD.reshape(len(memory.keys), -1, x_BTD.shape[-1]), memory, mask=mask)
+        return shared.view_as(x_BTD)
 
     def _joined(self, x: Tensor, found: Tensor) -> Tensor:
         return x + found if self.residual else found

@@ -1,0 +1,191 @@
+"""The contract of pair models: what all of them promise."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from satchel.models import Pair, build_pair
+from satchel.models.backpack_pair import BackpackPairSettings
+from satchel.models.build import PairSettings
+from satchel.models.recurrent_pair import RecurrentPairSettings
+from satchel.models.transformer_pair import TransformerPairSettings
+from satchel.nn.sites import recording, sites
+
+SOURCE_IDS, IDS = 13, 11
+SMALL = {"width": 16, "layers": 2, "heads": 2}
+SETTINGS: dict[str, PairSettings] = {
+    **{
+        f"{kind} {attention} {query}": RecurrentPairSettings(
+            kind=kind, width=16, layers=2, attention=attention, query=query, shared=False
+        )
+        for kind, attention, query in (
+            ("lstm", "general", "current"),
+            ("lstm", "additive", "previous"),
+            ("gru", "dot", "current"),
+            ("rnn", "dot", "previous"),
+            ("lstm", "none", "current"),
+            ("gru", "none", "previous"),
+        )
+    },
+    **{
+        f"lstm {summary}": RecurrentPairSettings(width=16, attention="none", summary=summary, shared=False)
+        for summary in ("mean", "max")
+    },
+    "transformer": TransformerPairSettings(**SMALL, shared=False),
+    "transformer post, sinusoidal": TransformerPairSettings(
+        **SMALL, shared=False, norm="post", positions="sinusoidal", bias=True, decoder_layers=1
+    ),
+    "decoder-only": TransformerPairSettings(**SMALL, form="decoder-only"),
+    "backpack": BackpackPairSettings(**SMALL, senses=4, shared=False),
+}
+
+
+@pytest.fixture(params=SETTINGS)
+def pair(request: pytest.FixtureRequest) -> Pair:
+    return made(SETTINGS[request.param])
+
+
+def made(settings: PairSettings, seed: int = 0) -> Pair:
+    torch.manual_seed(seed)
+    found = build_pair(settings, SOURCE_IDS, IDS).double().eval()
+    for parameter in found.parameters():  # some begin at zero, and would hide what is wrong
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    return found
+
+
+def ids(rows: int, length: int, most: int, seed: int = 1) -> Tensor:
+    return torch.randint(0, most, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@torch.no_grad()
+def test_a_step_is_as_good_as_the_whole(pair: Pair) -> None:
+    source, target = ids(3, 5, IDS), ids(3, 6, IDS)
+    memory = pair.read(source)
+    whole = pair.encode(target, memory)
+    assert whole.shape == (3, 6, pair.output_width)
+    state, parts = pair.start(memory), []
+    for part in target.split([1, 2, 1, 2], dim=1):
+        encoded, state = pair.step(part, state)
+        parts.append(encoded)
+    close(torch.cat(parts, dim=1), whole)
+
+
+@torch.no_grad()
+def test_padding_changes_nothing(pair: Pair) -> None:
+    source, target = ids(3, 7, IDS), ids(3, 4, IDS)
+    lengths = (3, 7, 1)
+    keep = torch.arange(7) < torch.tensor(lengths)[:, None]
+    together = pair.encode(target, pair.read(source, keep))
+    for row, length in enumerate(lengths):
+        alone = pair.encode(target[row : row + 1], pair.read(source[row : row + 1, :length]))
+        close(together[row : row + 1], alone)
+
+
+def test_nothing_later_is_seen_and_all_of_the_source_is(pair: Pair) -> None:
+    source, target = ids(2, 5, IDS), ids(2, 6, IDS)
+    if not pair.takes_padding:  # its last token is the target's first
+        source[:, -1] = target[:, 0]
+    for place in range(6):
+        other = target.clone()
+        other[:, place:] = (other[:, place:] + 1) % IDS
+        with torch.no_grad():
+            before, after = (pair.encode(each, pair.read(source)) for each in (target, other))
+        close(after[:, :place], before[:, :place])
+        assert not torch.allclose(after[:, place], before[:, place])
+    for place in range(5 - (not pair.takes_padding)):
+        other = source.clone()
+        other[:, place] = (other[:, place] + 1) % IDS
+        with torch.no_grad():
+            before, after = (pair.encode(target, pair.read(each)) for each in (source, other))
+        assert (after - before).abs().amax() > 1e-6
+
+
+@torch.no_grad()
+def test_rows_of_one_text_share_what_was_read(pair: Pair) -> None:
+    source = ids(3, 5, IDS)
+    memory = pair.read(source)
+    state = pair.start(memory, rows=2)
+    first = ids(6, 1, IDS)
+    _, state = pair.step(first, state)
+    # The two rows of each text change places; then the second text is left out.
+    state = state.select(torch.tensor([1, 0, 3, 2, 5, 4]))
+    state = state.select(torch.tensor([0, 1, 4, 5]), torch.tensor([0, 2]))
+    second = ids(4, 1, IDS, seed=2)
+    encoded, _ = pair.step(second, state)
+    expected_first = first[torch.tensor([1, 0, 5, 4])]
+    for row, text in enumerate((0, 0, 2, 2)):
+        target = torch.cat([expected_first[row : row + 1], second[row : row + 1]], dim=1)
+        alone = pair.encode(target, pair.read(source[text : text + 1]))
+        close(encoded[row : row + 1], alone[:, 1:])
+
+
+@torch.no_grad()
+def test_watching_every_site_changes_nothing(pair: Pair) -> None:
+    source, target = ids(2, 5, IDS), ids(2, 4, IDS)
+    keep = torch.arange(5) < torch.tensor([5, 2])[:, None]
+    plain = pair.encode(target, pair.read(source, keep))
+    with recording(pair, "*") as found:
+        watched = pair.encode(target, pair.read(source, keep))
+    close(watched, plain)
+    assert set(found) == set(sites(pair))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["lstm general current", "lstm additive previous", "transformer", "backpack"])
+def test_weights_are_shares_and_padding_gets_none(kind: str) -> None:
+    pair = made(SETTINGS[kind])
+    source, target = ids(2, 5, IDS), ids(2, 4, IDS)
+    keep = torch.arange(5) < torch.tensor([5, 2])[:, None]
+    with recording(pair, "alignment", "*.cross.weights", "sense_weights") as found:
+        pair.encode(target, pair.read(source, keep))
+    assert found
+    for values in found.values():
+        weights = torch.cat(values, dim=-2)
+        assert weights.shape[-2] == 4
+        close(weights.sum(dim=-1), torch.ones(weights.shape[:-1], dtype=weights.dtype))
+        assert not weights[1, ..., 2:5].any()
+
+
+@torch.no_grad()
+def test_a_backpack_is_a_sum_over_senses_of_both_texts() -> None:
+    pair = made(SETTINGS["backpack"])
+    source, target = ids(1, 5, IDS), ids(1, 4, IDS)
+    with recording(pair, "source_senses", "senses", "sense_weights") as found:
+        encoded = pair.encode(target, pair.read(source))
+    by_place = [
+        found[name][0][each.unique(return_inverse=True)[1][0]]
+        for name, each in (("source_senses", source), ("senses", target))
+    ]
+    expected = torch.einsum("nts,snd->td", found["sense_weights"][0][0], torch.cat(by_place))
+    close(encoded[0], expected)
+    # The table that answers where nothing is watched is the same.
+    close(pair.encode(target, pair.read(source)), encoded)
+
+
+@torch.no_grad()
+def test_words_are_shared_where_they_are_said_to_be() -> None:
+    for settings in (
+        TransformerPairSettings(**SMALL),
+        RecurrentPairSettings(width=16),
+        BackpackPairSettings(**SMALL, senses=4),
+    ):
+        shared = build_pair(settings, IDS, IDS)
+        apart = build_pair(settings.model_copy(update={"shared": False}), IDS, IDS)
+        counts = [sum(parameter.numel() for parameter in each.parameters()) for each in (shared, apart)]
+        assert counts[1] - counts[0] == IDS * 16
+        assert shared.words.weight.shape == apart.words.weight.shape == (IDS, 16)
+
+
+@torch.no_grad()
+def test_decoding_only_is_a_language_model_of_both_texts() -> None:
+    pair = made(SETTINGS["decoder-only"])
+    end = IDS - 1
+    source, target = torch.tensor([[3, 1, 4, end]]), torch.tensor([[end, 5, 9]])
+    encoded = pair.encode(target, pair.read(source))
+    joined = pair.encoder.encode(torch.tensor([[3, 1, 4, end, 5, 9]]))  # type: ignore[operator, union-attr]
+    close(encoded, joined[:, 3:])
