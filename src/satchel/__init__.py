@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from satchel.api import Classifier as Classifier
     from satchel.api import LanguageModel as LanguageModel
     from satchel.api import Tagger as Tagger
+    from satchel.api import Translator as Translator
     from satchel.api import load as load
     from satchel.api import train as train
     from satchel.errors import SatchelError as SatchelError
@@ -26,6 +27,7 @@ _HOMES = {
     "LanguageModel": "satchel.api",
     "SatchelError": "satchel.errors",
     "Tagger": "satchel.api",
+    "Translator": "satchel.api",
     "load": "satchel.api",
     "train": "satchel.api",
 }
@@ -33,7 +35,7 @@ _HOMES = {
 # Packages that people use as `satchel.lessons` and so on.
 _PACKAGES = ("lessons", "models", "nn")
 
-__all__ = ["Classifier", "LanguageModel", "SatchelError", "Tagger", "__version__", "load", "train"]
+__all__ = ["Classifier", "LanguageModel", "SatchelError", "Tagger", "Translator", "__version__", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

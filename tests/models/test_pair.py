@@ -1,5 +1,7 @@
 """The contract of pair models: what all of them promise."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -12,11 +14,11 @@ from satchel.models.transformer_pair import TransformerPairSettings
 from satchel.nn.sites import recording, sites
 
 SOURCE_IDS, IDS = 13, 11
-SMALL = {"width": 16, "layers": 2, "heads": 2}
+SMALL: dict[str, Any] = {"width": 16, "layers": 2, "heads": 2}
 SETTINGS: dict[str, PairSettings] = {
     **{
-        f"{kind} {attention} {query}": RecurrentPairSettings(
-            kind=kind, width=16, layers=2, attention=attention, query=query, shared=False
+        f"{kind} {attention} {query}": RecurrentPairSettings.model_validate(
+            {"kind": kind, "width": 16, "layers": 2, "attention": attention, "query": query, "shared": False}
         )
         for kind, attention, query in (
             ("lstm", "general", "current"),
@@ -28,7 +30,9 @@ SETTINGS: dict[str, PairSettings] = {
         )
     },
     **{
-        f"lstm {summary}": RecurrentPairSettings(width=16, attention="none", summary=summary, shared=False)
+        f"lstm {summary}": RecurrentPairSettings.model_validate(
+            {"width": 16, "attention": "none", "summary": summary, "shared": False}
+        )
         for summary in ("mean", "max")
     },
     "transformer": TransformerPairSettings(**SMALL, shared=False),

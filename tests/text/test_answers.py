@@ -33,14 +33,18 @@ def test_rows_survive_csv_and_jsonl_whatever_they_hold(tmp_path_factory: Any, ro
 
 
 def test_cells_of_jsonl_keep_their_types_and_columns_without_a_name_get_one() -> None:
-    (question,) = read_questions(corpus("a.jsonl", '{"n": 1.5, "x": {"y": [null]}, "text": "a", "z": true}\n'))
+    (question,) = read_questions(corpus("a.jsonl", '{"n": 1.5, "x": {"y": [null]}, "text": "a", "z": true}\n'), "text")
     assert question.cells == {"n": 1.5, "x": {"y": [None]}, "text": "a", "z": True}
-    (question,) = read_questions(corpus("a.tsv", "7\tb\ttext\n", columns=("-", "id", "text")))
+    (question,) = read_questions(corpus("a.tsv", "7\tb\ttext\n", columns=("-", "id", "text")), "text")
     assert (question.text, question.cells) == ("text", {"column_1": "7", "id": "b", "text": "text"})
 
 
 def test_every_line_of_a_text_is_a_row_blank_ones_too() -> None:
-    assert [question.text for question in read_questions(corpus("a.txt", "one\n\n two \n"))] == ["one", "", " two "]
+    assert [question.text for question in read_questions(corpus("a.txt", "one\n\n two \n"), "text")] == [
+        "one",
+        "",
+        " two ",
+    ]
 
 
 def test_a_column_named_like_the_answer_is_kept_under_another_name() -> None:

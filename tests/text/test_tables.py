@@ -240,7 +240,11 @@ def pair(tmp_path: Path, first: str, second: str) -> Corpus:
 
 def test_two_aligned_files_are_pairs_of_lines(tmp_path: Path) -> None:
     corpus = pair(tmp_path, "one\u2028\x85\n\nthree", "eins\r\nzwei\ndrei\n")
-    assert list(read_pairs(corpus)) == [("one\u2028\x85", "eins"), ("", "zwei"), ("three", "drei")]
+    assert [tuple(pair) for pair in read_pairs(corpus)] == [
+        ("one\u2028\x85", "eins", 1),
+        ("", "zwei", 2),
+        ("three", "drei", 3),
+    ]
     assert is_pair(corpus)
     assert infer_task(corpus) == "translate"
 

@@ -3,14 +3,24 @@
 from satchel.api.classification import Classifier, Prediction
 from satchel.api.comparing import MixReport, compare, mix
 from satchel.api.language import LanguageModel, bits_by_step, cost_by_order
-from satchel.api.loading import import_arpa, load, load_classifier, load_language_model, load_model, load_tagger
+from satchel.api.loading import (
+    import_arpa,
+    load,
+    load_classifier,
+    load_language_model,
+    load_model,
+    load_tagger,
+    load_translator,
+)
 from satchel.api.planning import Plan, plan
 from satchel.api.recipes import RECIPES
 from satchel.api.tagging import Tagger, Tagging
 from satchel.api.training import carry_out, resume, train
+from satchel.api.translation import Alignment, Translated, Translator
 
 __all__ = [
     "RECIPES",
+    "Alignment",
     "Classifier",
     "LanguageModel",
     "MixReport",
@@ -18,6 +28,8 @@ __all__ = [
     "Prediction",
     "Tagger",
     "Tagging",
+    "Translated",
+    "Translator",
     "bits_by_step",
     "carry_out",
     "compare",
@@ -28,6 +40,7 @@ __all__ = [
     "load_language_model",
     "load_model",
     "load_tagger",
+    "load_translator",
     "mix",
     "plan",
     "resume",

@@ -5,6 +5,7 @@ from satchel.api.defaults import ngram_order
 from satchel.api.language import LanguageModel
 from satchel.api.settings import Progress
 from satchel.api.tagging import Tagger
+from satchel.api.translation import Translator
 from satchel.data.examples import read_classes
 from satchel.data.tokens import open_tokens
 from satchel.evaluation.classification import Classification, classification
@@ -20,11 +21,11 @@ MOST_TOKENS = 20_000_000
 
 
 def counting_baseline(
-    model: LanguageModel | Classifier | Tagger, progress: Progress
+    model: LanguageModel | Classifier | Tagger | Translator, progress: Progress
 ) -> Likelihood | Classification | None:
     """Return how n-grams do on what the run held out; None where they cannot."""
     tokens = open_tokens(model.folder / runs.TRAIN_TOKENS)
-    if isinstance(model, Tagger) or tokens.counts.tokens > MOST_TOKENS:
+    if isinstance(model, (Tagger, Translator)) or tokens.counts.tokens > MOST_TOKENS:
         return None
     progress("counting, to compare", None)
     held = model.own_valid()

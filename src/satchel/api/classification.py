@@ -101,7 +101,8 @@ class Classifier(Model):
 
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table's rows, or of a file's lines."""
-        return [question.text for question in answers.read_questions(without_header(self.corpus(data)))]
+        corpus = without_header(self.corpus(data))
+        return [question.text for question in answers.read_questions(corpus, corpus.settings.text_column)]
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the label of each text, in order, reading no more than `batch` of them ahead."""

@@ -40,7 +40,9 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     tasks = sorted({model.settings.task for model in models})
     if len(tasks) > 1:
         raise RunError(f"found runs for different tasks: {', '.join(tasks)}", "compare runs for one task")
-    labellers = [model for model in models if not isinstance(model, LanguageModel)]
+    labellers = [model for model in models if isinstance(model, (Classifier, Tagger))]
+    if tasks == ["translate"]:
+        raise SettingsError("translators are not compared yet", "`satchel evaluate` says how good each is")
     if labellers:
         return _compare_labellers(names, labellers, data, progress)
     return _compare_language(names, [model for model in models if isinstance(model, LanguageModel)], data, progress)

@@ -18,6 +18,7 @@ from satchel.api.settings import (
     silent,
 )
 from satchel.api.tagging import Tagger
+from satchel.api.translation import Translator
 from satchel.errors import RunError
 from satchel.generation.mixing import Mix
 from satchel.ngram import arpa
@@ -28,7 +29,7 @@ from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings
+    from satchel.api.networks import NetworkSettings, TranslationSettings
 
 
 def load(run: str | Path, *, model: Any = None) -> Any:
@@ -39,7 +40,10 @@ def load(run: str | Path, *, model: Any = None) -> Any:
     return load_model(run, model)
 
 
-def load_model(run: str | Path, own: Any = None) -> LanguageModel | Classifier | Tagger:
+AnyModel = LanguageModel | Classifier | Tagger | Translator
+
+
+def load_model(run: str | Path, own: Any = None) -> AnyModel:
     """Return the model of a run folder."""
     folder = Path(run)
     described = runs.read_config(folder)
@@ -49,8 +53,10 @@ def load_model(run: str | Path, own: Any = None) -> LanguageModel | Classifier |
     arrays, metadata = tensors.read(path)
     if metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
-    model: LanguageModel | Classifier | Tagger
-    if isinstance(settings, ClassifierSettings):
+    model: AnyModel
+    if settings.task == "translate":
+        model = _translator(settings, tokenizer, arrays, described, folder)
+    elif isinstance(settings, ClassifierSettings):
         size, labels = tokenizer.size + 1, described.labels
         labeller = class_tables_from_arrays(arrays, size, settings.model, len(labels), str(path))
         model = Classifier(labeller, tokenizer, settings, described, folder)
@@ -65,6 +71,20 @@ def load_model(run: str | Path, own: Any = None) -> LanguageModel | Classifier |
     if runs.read_config(folder) != described:
         raise RunError("was replaced while it was being loaded", "load it again", where=str(folder))
     return model
+
+
+def _translator(
+    settings: "TranslationSettings",
+    tokenizer: Tokenizer,
+    arrays: dict[str, tensors.Array],
+    described: runs.RunConfig,
+    folder: Path,
+) -> Translator:
+    from satchel.api.networks import load_translator
+
+    tokenizers = runs.read_source_tokenizer(folder, described) or tokenizer, tokenizer
+    network = load_translator(folder, settings, tokenizers, arrays)
+    return Translator(network, tokenizers, settings, described, folder)
 
 
 def _network_model(
@@ -91,9 +111,10 @@ WORDS = {
     LanguageModel: ("a language model", "`satchel generate` and `score` are for it", "train one on a text"),
     Classifier: ("a classifier", "use `satchel classify` on it", "train one on a table with labels and texts"),
     Tagger: ("a tagger", "use `satchel tag` on it", "train one on a table with texts and tags"),
+    Translator: ("a translator", "use `satchel translate` on it", "train one on a table with sources and targets"),
 }
 
-M = TypeVar("M", LanguageModel, Classifier, Tagger)
+M = TypeVar("M", LanguageModel, Classifier, Tagger, Translator)
 
 
 def load_as(run: str | Path, kind: type[M]) -> M:
@@ -121,9 +142,14 @@ def load_tagger(run: str | Path) -> Tagger:
     return load_as(run, Tagger)
 
 
+def load_translator(run: str | Path) -> Translator:
+    """Return the translator of a run folder."""
+    return load_as(run, Translator)
+
+
 def read_settings(
     described: runs.RunConfig, folder: Path
-) -> "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings":
+) -> "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings | TranslationSettings":
     """Return the settings of a run by its task and the kind of its model."""
     where = str(folder / runs.CONFIG)
     model = described.settings.get("model")

@@ -12,6 +12,7 @@ from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
 from satchel.errors import RunError
 from satchel.evaluation.classification import Classification
 from satchel.evaluation.likelihood import Likelihood
+from satchel.evaluation.translation import Translation
 from satchel.runs import folder as runs
 from satchel.text.builtin import variant
 from satchel.text.corpora import open_corpus
@@ -19,7 +20,7 @@ from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings
+    from satchel.api.networks import NetworkSettings, TranslationSettings
     from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
 
 
@@ -32,7 +33,7 @@ class TrainReport:
     seconds: float
     tokens_per_second: float
     train_loss: float | None
-    valid: Likelihood | Classification | None
+    valid: Likelihood | Classification | Translation | None
     reasons: tuple[str, ...]
     counts: TokenCounts
     steps: int = 0
@@ -47,7 +48,7 @@ class Model:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        settings: "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings",
+        settings: "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings | TranslationSettings",
         run: runs.RunConfig,
         folder: Path,
         *,

@@ -12,18 +12,27 @@ import torch
 
 from satchel import durable, tensors
 from satchel.api.baseline import counting_baseline
-from satchel.api.classification import Classifier
-from satchel.api.language import LanguageModel, write_token_files
-from satchel.api.loading import load_model, read_settings
+from satchel.api.language import write_token_files
+from satchel.api.loading import AnyModel, load_model, read_settings
 from satchel.api.models import TrainReport
-from satchel.api.networks import Network, NetworkSettings, build_network, load_network
+from satchel.api.networks import (
+    Network,
+    NetworkSettings,
+    TrainedSettings,
+    TranslationSettings,
+    build_network,
+    build_translator,
+    load_network,
+    load_translator,
+)
+from satchel.api.pairs import read_held_out, write_pairs
 from satchel.api.planning import Plan
 from satchel.api.rows import Rows, write_labelled, write_tagged_rows
 from satchel.api.settings import Progress
-from satchel.api.tagging import Tagger
 from satchel.data.aside import set_aside
 from satchel.data.batches import NO_TARGET
 from satchel.data.examples import read_classes
+from satchel.data.merges import merged_of
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import MachineError, RunError, SatchelError, SettingsError
 from satchel.generation.decoding import continue_text
@@ -31,15 +40,17 @@ from satchel.generation.sampling import Sampling
 from satchel.looking.senses import HARDLY_USED
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
+from satchel.predictor import Ids
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.tagging import TaggingNetwork
 from satchel.text.display import visible
-from satchel.text.reading import Corpus
+from satchel.text.reading import Corpus, file_source
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
 from satchel.training.jobs import Aside, LabelJob, LanguageJob
+from satchel.training.pair_job import PairJob, Side
 from satchel.training.processes import Team
 from satchel.training.settings import TrainingSettings
 
@@ -63,6 +74,9 @@ class Watcher:
 def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress, team: Team) -> None:
     """Write the run of a network that has not been trained yet: tokens, settings, and the weights it begins with."""
     settings = planned.settings
+    if isinstance(settings, TranslationSettings):
+        _prepare_translator(folder, corpus, planned, settings, progress, team)
+        return
     assert isinstance(settings, NetworkSettings)
     rows: Rows | None = None
     if settings.task == "lm":
@@ -99,6 +113,38 @@ def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: 
     folder.write(runs.SAMPLES, b"")
 
 
+def _prepare_translator(
+    folder: durable.NewFolder,
+    corpus: Corpus,
+    planned: Plan,
+    settings: TranslationSettings,
+    progress: Progress,
+    team: Team,
+) -> None:
+    """Write the run of a network that is to translate."""
+    pairs = write_pairs(folder, corpus, planned, settings.model.context, progress)
+    if settings.training.merge_dropout:
+        merged_of(pairs.tokenizer)  # which refuses what has no merges
+    network = build_translator(settings, pairs.of_sources.size + 1, pairs.tokenizer.size + 1)
+    if planned.start is not None:
+        _begin_with(network, planned.start, pairs.tokenizer)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    facts: dict[str, Any] = {
+        "counts": asdict(pairs.counts),
+        "source_counts": asdict(pairs.source_counts),
+        "left_out": pairs.left_out,
+        "repaired": dict(corpus.repaired),
+        "parameters": parameters,
+        "arithmetic": _arithmetic(settings.training, parameters, team),
+    }
+    described = runs.describe(
+        settings, pairs.tokenizer, corpus.name, pairs.sha256, facts, source_tokenizer=pairs.source_tokenizer
+    )
+    runs.write_model(folder, described, pairs.tokenizer, saving.weights(network), pairs.source_tokenizer)
+    folder.write(runs.METRICS, b"")
+    folder.write(runs.SAMPLES, b"")
+
+
 def _write_ngram(
     folder: durable.NewFolder,
     settings: NetworkSettings,
@@ -130,7 +176,7 @@ def _begin_with(network: Network, start: Path, tokenizer: Tokenizer) -> None:
     arrays, _ = tensors.read(start / runs.MODEL)
     own = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
     fitting = {name: array for name, array in arrays.items() if own.get(name) == array.shape}
-    missing = [name for name in own if name.startswith("encoder.") and name not in fitting]
+    missing = [name for name in own if name.startswith(("encoder.", "pair.")) and name not in fitting]
     if missing:
         raise SettingsError(
             f"its encoder is another one: {', '.join(missing[:4])} do not fit",
@@ -154,7 +200,7 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def check_machine(settings: NetworkSettings) -> None:
+def check_machine(settings: TrainedSettings) -> None:
     """Refuse what this machine cannot do, before anything is written."""
     device = settings.training.device
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -167,18 +213,14 @@ def train_run(run: Path, watcher: Watcher, team: Team, reasons: tuple[str, ...] 
     with durable.locked(run) if team.is_first else contextlib.nullcontext():
         described = runs.read_config(run)
         settings = read_settings(described, run)
-        assert isinstance(settings, NetworkSettings)
+        assert isinstance(settings, TrainedSettings)
         _check_arithmetic(settings, described, run, team)
         _check_files(run)
         tokenizer = runs.read_run_tokenizer(run, described)
         arrays, metadata = tensors.read(run / runs.MODEL)
-        network = load_network(run, settings, tokenizer, len(described.labels), arrays, own)
-        network.to(described.facts["arithmetic"]["device"])
-        if settings.training.compile:
-            # Shadows the method of the class, for this one encoder.
-            network.encoder.contextualise = torch.compile(network.encoder.contextualise)  # type: ignore[method-assign]
         tokens = open_tokens(run / runs.TRAIN_TOKENS, tokenizer=tokenizer)
-        job = _job(run, network, tokens, tokenizer, settings, described)
+        job = _job(run, tokens, tokenizer, settings, described, arrays, own)
+        network = job.network
         events = _Events(run, watcher, tokenizer, tokens, network)
         trainer = loop.Trainer(job, settings.training, events.as_asked(is_first=team.is_first), team)
         if team.is_first:
@@ -201,10 +243,14 @@ def train_run(run: Path, watcher: Watcher, team: Team, reasons: tuple[str, ...] 
         watcher.begins()
         stopped = _on_threads(described.facts["arithmetic"]["threads"], trainer)
         team.told(None)  # all of it is written
-    model: LanguageModel | Classifier | Tagger = load_model(run, own)
+    model: AnyModel = load_model(run, own)
     state = trainer.progress
     # Who interrupts does not want to wait.
-    measures = team.is_first and stopped != "interrupted" and (run / runs.VALID_TOKENS).exists()
+    measures = (
+        team.is_first
+        and stopped != "interrupted"
+        and any((run / name).exists() for name in (runs.VALID_TOKENS, runs.VALID_PAIRS))
+    )
     if measures:
         watcher.progress("evaluating", None)
     model.report = TrainReport(
@@ -226,14 +272,24 @@ def train_run(run: Path, watcher: Watcher, team: Team, reasons: tuple[str, ...] 
 
 def _job(
     run: Path,
-    network: Network,
     tokens: TokenFile,
     tokenizer: Tokenizer,
-    settings: NetworkSettings,
+    settings: TrainedSettings,
     described: runs.RunConfig,
-) -> loop.Job:
+    arrays: dict[str, tensors.Array],
+    own: Any,
+) -> LanguageJob | LabelJob | PairJob:
     """Return what is trained: the batches of the run's tokens, and what the network makes of them."""
     training, boundary = settings.training, tokenizer.boundary
+    device = described.facts["arithmetic"]["device"]
+    if isinstance(settings, TranslationSettings):
+        return _pair_job(run, tokens, tokenizer, settings, described, arrays)
+    assert isinstance(settings, NetworkSettings)
+    network = load_network(run, settings, tokenizer, len(described.labels), arrays, own)
+    network.to(device)
+    if training.compile:
+        # Shadows the method of the class, for this one encoder.
+        network.encoder.contextualise = torch.compile(network.encoder.contextualise)  # type: ignore[method-assign]
     held = open_tokens(run / runs.VALID_TOKENS, tokenizer=tokenizer) if (run / runs.VALID_TOKENS).exists() else None
     if isinstance(network, LanguageNetwork):
         stream = settings.data.documents == "stream"
@@ -256,6 +312,41 @@ def _job(
     return LabelJob(network, tokens.ids, gold, boundary, training, valid)
 
 
+def _pair_job(
+    run: Path,
+    tokens: TokenFile,
+    tokenizer: Tokenizer,
+    settings: TranslationSettings,
+    described: runs.RunConfig,
+    arrays: dict[str, tensors.Array],
+) -> PairJob:
+    reader = runs.read_source_tokenizer(run, described) or tokenizer
+    network = load_translator(run, settings, (reader, tokenizer), arrays)
+    network.to(described.facts["arithmetic"]["device"])
+    drops = bool(settings.training.merge_dropout)
+
+    def side(ids: Ids, own: Tokenizer) -> Side:
+        return Side(ids, own.boundary, merged_of(own) if drops else None)
+
+    sources = side(open_tokens(run / runs.TRAIN_SOURCES, tokenizer=reader).ids, reader)
+    valid = None
+    if (path := run / runs.VALID_PAIRS).exists():
+        source = file_source(path)
+        pairs = read_held_out(Corpus(str(path), (source,)).texts(source), str(path))
+        longest = settings.model.context - 1
+        held = [
+            _short_texts([pair[place] for pair in pairs], own, longest) for place, own in enumerate((reader, tokenizer))
+        ]
+        valid = Side(held[0], reader.boundary), Side(held[1], tokenizer.boundary)
+    return PairJob(network, sources, side(tokens.ids, tokenizer), settings.training, valid)
+
+
+def _short_texts(texts: list[Any], tokenizer: Tokenizer, longest: int) -> Ids:
+    """Return the ids of texts with boundaries around them; of a text that is too long, its beginning."""
+    first = np.array([tokenizer.boundary])
+    return np.concatenate([first, *(np.append(tokenizer.encode(text).ids[:longest], first) for text in texts)])
+
+
 def _check_files(run: Path) -> None:
     """Refuse token files, or an n-gram, that are not those the run was begun with."""
     for name, entry in durable.read_manifest(run).items():
@@ -264,7 +355,7 @@ def _check_files(run: Path) -> None:
             raise RunError("is not the file that the run was begun with", where=str(run / name))
 
 
-def _check_arithmetic(settings: NetworkSettings, described: runs.RunConfig, run: Path, team: Team) -> None:
+def _check_arithmetic(settings: TrainedSettings, described: runs.RunConfig, run: Path, team: Team) -> None:
     before = described.facts["arithmetic"]
     now = _arithmetic(settings.training, described.facts["parameters"], team) | {"threads": before["threads"]}
     for name, value in before.items():

@@ -10,23 +10,25 @@ from torch import nn
 from satchel import tensors
 from satchel.api.settings import SharedSettings
 from satchel.errors import RunError, SettingsError
-from satchel.models.build import EncoderSettings, build_encoder
+from satchel.models.build import EncoderSettings, PairSettings, build_encoder, build_pair
 from satchel.models.contract import CausalEncoder, Encoder
 from satchel.models.costs import Costs, count, weightless
 from satchel.models.presets import PRESETS as PRESETS
 from satchel.models.presets import Preset as Preset
 from satchel.models.settings import ModelSettings
 from satchel.models.transformer import TransformerSettings
+from satchel.models.transformer_pair import TransformerPairSettings
 from satchel.ngram.tables import Table, table_from_arrays
 from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
+from satchel.tasks.translation import TranslationNetwork
 from satchel.text.tokenizer import Tokenizer, default_size
 from satchel.training import saving
 from satchel.training.settings import TrainingSettings
 
-Network = LanguageNetwork | TaggingNetwork | ClassificationNetwork
+Network = LanguageNetwork | TaggingNetwork | ClassificationNetwork | TranslationNetwork
 
 # Where nobody said how many tokens there are: as many as a megabyte of text gets.
 USUAL_SIZE = default_size(1 << 20)
@@ -39,20 +41,10 @@ class OwnSettings(ModelSettings):
     name: str = Field(description="its class")
 
 
-class NetworkSettings(SharedSettings):
-    """The whole tree of settings of a network."""
+class TrainedSettings(SharedSettings):
+    """What the settings of all networks have."""
 
-    task: Literal["lm", "tag", "classify"] = Field("lm", description="lm, tag or classify")
-    model: Annotated[EncoderSettings | OwnSettings, Field(discriminator="kind")] = Field(
-        default_factory=TransformerSettings
-    )
     training: TrainingSettings = TrainingSettings()
-
-    @model_validator(mode="after")
-    def _stands_where_it_can(self) -> "NetworkSettings":
-        if self.model.ngram and self.task != "lm":
-            raise ValueError(f"model.ngram: only language models stand on n-grams, and the task is {self.task}")
-        return self
 
     @property
     def vocabulary(self) -> int:
@@ -60,8 +52,47 @@ class NetworkSettings(SharedSettings):
         return (self.tokenizer.size or USUAL_SIZE) + 1
 
 
-def network_costs(settings: NetworkSettings, vocabulary: int) -> Costs:
-    """Return what the network would cost, without making it."""
+class NetworkSettings(TrainedSettings):
+    """The whole tree of settings of a network that reads one text."""
+
+    task: Literal["lm", "tag", "classify"] = Field("lm", description="lm, tag or classify")
+    model: Annotated[EncoderSettings | OwnSettings, Field(discriminator="kind")] = Field(
+        default_factory=TransformerSettings
+    )
+
+    @model_validator(mode="after")
+    def _stands_where_it_can(self) -> "NetworkSettings":
+        if self.model.ngram and self.task != "lm":
+            raise ValueError(f"model.ngram: only language models stand on n-grams, and the task is {self.task}")
+        return self
+
+
+class TranslationSettings(TrainedSettings):
+    """The whole tree of settings of a network that reads one text and writes another."""
+
+    task: Literal["translate"] = Field("translate", description="a translator of texts")
+    model: PairSettings = Field(default_factory=TransformerPairSettings)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TranslationSettings":
+        model = self.model
+        if model.ngram:
+            raise ValueError("model.ngram: only language models stand on n-grams, and the task is translate")
+        if self.training.compile:
+            raise ValueError("training.compile: pair models are not compiled")
+        one = isinstance(model, TransformerPairSettings) and model.form == "decoder-only"
+        if not self.tokenizer.joint and (model.shared or one):
+            raise ValueError("model.shared: words that have other tokens cannot have the same vectors")
+        return self
+
+
+def network_costs(settings: TrainedSettings, vocabulary: int) -> Costs:
+    """Return what the network would cost, without making it; of a pair, for a source and a target token."""
+    if isinstance(settings, TranslationSettings):
+        with weightless():
+            pair = build_pair(settings.model, vocabulary, vocabulary)
+        return count(pair, settings.model.context, tied_logits=pair.words)
+    assert isinstance(settings, NetworkSettings)
     if isinstance(settings.model, OwnSettings):
         raise SettingsError("an encoder of your own is only known to your program")
     length = getattr(settings.model, "context", 1)
@@ -73,7 +104,7 @@ def network_costs(settings: NetworkSettings, vocabulary: int) -> Costs:
 
 def build_network(
     settings: NetworkSettings, vocabulary: int, labels: int, own: Any = None, ngram: Table | None = None
-) -> Network:
+) -> LanguageNetwork | TaggingNetwork | ClassificationNetwork:
     """Return a new network for the task of some settings; its weights depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.training.seed)
@@ -84,6 +115,13 @@ def build_network(
         if settings.task == "tag":
             return TaggingNetwork(encoder, labels)
         return ClassificationNetwork(encoder, labels)
+
+
+def build_translator(settings: TranslationSettings, source_vocabulary: int, vocabulary: int) -> TranslationNetwork:
+    """Return a new network that translates; its weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.training.seed)
+        return TranslationNetwork(build_pair(settings.model, source_vocabulary, vocabulary))
 
 
 def _encoder(settings: NetworkSettings, vocabulary: int, own: Any) -> Encoder:
@@ -107,9 +145,21 @@ def _encoder(settings: NetworkSettings, vocabulary: int, own: Any) -> Encoder:
     return encoder
 
 
+def load_translator(
+    run: Path,
+    settings: TranslationSettings,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    arrays: dict[str, tensors.Array],
+) -> TranslationNetwork:
+    """Return the network of a run that translates, whose weights are these; sources and targets have their tokens."""
+    network = build_translator(settings, *(tokenizer.size + 1 for tokenizer in tokenizers))
+    saving.load_weights(network, arrays, str(run / runs.MODEL))
+    return network.eval()
+
+
 def load_network(
     run: Path, settings: NetworkSettings, tokenizer: Tokenizer, labels: int, arrays: dict[str, tensors.Array], own: Any
-) -> Network:
+) -> LanguageNetwork | TaggingNetwork | ClassificationNetwork:
     """Return the network of a run, whose weights are these."""
     ngram = read_ngram(run, settings.model.ngram, tokenizer) if settings.model.ngram else None
     network = build_network(settings, tokenizer.size + 1, labels, own, ngram)
@@ -126,7 +176,9 @@ def read_ngram(run: Path, order: int, tokenizer: Tokenizer) -> Table:
     return table_from_arrays(arrays, tokenizer.size + 1, order, str(path))
 
 
-def predictor_of(network: Network, boundary: int) -> NetworkPredictor | NetworkLabeller | NetworkTagger:
+def predictor_of(
+    network: LanguageNetwork | TaggingNetwork | ClassificationNetwork, boundary: int
+) -> NetworkPredictor | NetworkLabeller | NetworkTagger:
     """Return what evaluation and generation ask."""
     match network:
         case LanguageNetwork():

@@ -68,9 +68,9 @@ class Plan:
 
     def _network_estimates(self, vocabulary: int) -> dict[str, int]:
         """Return the parameters of a network, and the memory its training takes: weights, gradients and two moments."""
-        from satchel.api.networks import NetworkSettings, network_costs
+        from satchel.api.networks import TrainedSettings, network_costs
 
-        assert isinstance(self.settings, NetworkSettings)
+        assert isinstance(self.settings, TrainedSettings)
         costs, training = network_costs(self.settings, vocabulary), self.settings.training
         width = getattr(self.settings.model, "width", 0)
         return {
@@ -116,7 +116,7 @@ ATTENDING = ("transformer", "backpack")
 # What says how long a training takes.
 BUDGETS = frozenset({"steps", "epochs", "minutes"})
 # What is trained where nobody says which kind.
-USUAL_KINDS = {"lm": "transformer", "tag": "transformer", "classify": "dan"}
+USUAL_KINDS = {"lm": "transformer", "tag": "transformer", "classify": "dan", "translate": "transformer"}
 
 
 class Choices:

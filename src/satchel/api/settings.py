@@ -59,9 +59,9 @@ class ClassifierSettings(SharedSettings):
 
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings
+    from satchel.api.networks import NetworkSettings, TranslationSettings
 
-    RunSettings: TypeAlias = LanguageSettings | ClassifierSettings | NetworkSettings
+    RunSettings: TypeAlias = LanguageSettings | ClassifierSettings | NetworkSettings | TranslationSettings
 
 # The kinds of models that need torch, and whose settings do.
 NETWORKS = ("dan", "window", "rnn", "gru", "lstm", "transformer", "backpack")
@@ -69,7 +69,9 @@ COUNTED: dict[str, type[LanguageSettings] | type[ClassifierSettings]] = {
     "lm": LanguageSettings,
     "classify": ClassifierSettings,
 }
-TASKS = ("lm", "tag", "classify")
+TASKS = ("lm", "tag", "classify", "translate")
+# Those of which one reads, and another writes.
+PAIRS = ("rnn", "gru", "lstm", "transformer", "backpack")
 
 
 def build_settings(tree: config.Tree, where: str = "") -> "RunSettings":
@@ -87,8 +89,16 @@ def build_settings(tree: config.Tree, where: str = "") -> "RunSettings":
             f"for the task tag take {', '.join(name for name in NETWORKS if name != 'dan')}",
             where=where,
         )
+    if task == "translate" and kind not in PAIRS:
+        raise SettingsError(
+            f"model.kind={kind}: does not write what another text says",
+            f"for the task translate take {', '.join(PAIRS)}",
+            where=where,
+        )
     if kind != "ngram":
-        from satchel.api.networks import NetworkSettings
+        from satchel.api.networks import NetworkSettings, TranslationSettings
 
+        if task == "translate":
+            return config.build(TranslationSettings, tree, where)
         return config.build(NetworkSettings, tree, where)
     return config.build(COUNTED[task], tree, where)

@@ -8,10 +8,9 @@ from typing import Any, Unpack
 from satchel import durable
 from satchel.api.classification import Classifier, fit_classifier
 from satchel.api.language import LanguageModel, fit_language_model
-from satchel.api.loading import read_settings
+from satchel.api.loading import AnyModel, read_settings
 from satchel.api.planning import Plan, TrainOptions, default_out, plan
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
-from satchel.api.tagging import Tagger
 from satchel.errors import RunError, SettingsError
 from satchel.launch import launch
 from satchel.runs import folder as runs
@@ -32,7 +31,7 @@ def train(
     progress: Progress = silent,
     **options: Unpack[TrainOptions],
 ) -> Any:
-    """Train a model and return it: a LanguageModel, a Classifier or a Tagger, as the task is.
+    """Train a model and return it: a LanguageModel, a Classifier, a Tagger or a Translator, as the task is.
 
     It is kept in the run folder `out`, by default runs/NAME-OF-THE-DATA. `model` may also be an encoder of your own.
     """
@@ -48,7 +47,7 @@ def carry_out(
     note: Callable[[str], None] = ignored,
     should_stop: Callable[[], bool] = lambda: False,
     begins: Callable[[], None] = lambda: None,
-) -> LanguageModel | Classifier | Tagger:
+) -> AnyModel:
     """Train as planned. The run folder appears whole, or not at all; that of a network before it is trained."""
     settings = planned.settings
     target = Path(out) if out is not None else default_out(planned.data)
@@ -68,7 +67,7 @@ def carry_out(
             with durable.new_folder(target, runs.is_run if force else None, changing) as folder:
                 prepare(folder, _corpus(folder, planned, progress), planned, progress, team)
         team.told(None)  # the run is there
-        trained: LanguageModel | Classifier | Tagger = train_run(
+        trained: AnyModel = train_run(
             target, Watcher(progress, note, should_stop, begins), team, planned.reasons, planned.own
         )
     return trained

@@ -1,6 +1,7 @@
 """`satchel evaluate`, `score` and `generate`: what a trained model answers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +10,20 @@ import typer
 from typer import Argument, Option
 
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
-from satchel.cli.reading import Columns, Delimiter, Encoding, LabelColumn, TagsColumn, TextColumn, reading
+from satchel.cli.reading import (
+    Columns,
+    Delimiter,
+    Encoding,
+    LabelColumn,
+    SourceColumn,
+    TagsColumn,
+    TargetColumn,
+    TextColumn,
+    reading,
+)
 
 if TYPE_CHECKING:
-    from satchel.api import LanguageModel
+    from satchel.api import LanguageModel, Translator
     from satchel.evaluation.likelihood import Likelihood
     from satchel.evaluation.recall import Distance
 
@@ -30,7 +41,10 @@ def add_to(app: typer.Typer) -> None:
 def evaluate(
     run: Run,
     data: Annotated[str | None, Argument(help="A file, a folder or -; without it, the run's held-out part.")] = None,
-    by: Annotated[str | None, Option(help="distance: how well documents' last words are recalled, by how far.")] = None,
+    by: Annotated[
+        str | None, Option(help="distance: how well documents' last words are recalled. Translators: length, position.")
+    ] = None,
+    beam: Annotated[int | None, Option(help="Translators: translations followed at once (4); 1 is greedy.")] = None,
     similarity: Annotated[
         str | None, Option(help="Backpacks: a file or folder of rated pairs of words (SimLex-999 and its like).")
     ] = None,
@@ -41,9 +55,11 @@ def evaluate(
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
     tags_column: TagsColumn = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how good a model is: perplexity and bits per byte of a text; accuracy, F1 and calibration on a table."""
+    """Say how good a model is: perplexity and bits per byte; accuracy, F1 and calibration; BLEU and chrF."""
     from satchel import api
     from satchel.cli import classifying, looking
     from satchel.errors import SettingsError
@@ -55,6 +71,8 @@ def evaluate(
         text_column=text_column,
         label_column=label_column,
         tags_column=tags_column,
+        source_column=source_column,
+        target_column=target_column,
     )
     if similarity is not None:
         if data is not None or by is not None or errors is not None:
@@ -63,7 +81,11 @@ def evaluate(
         return
     with Progress() as progress:
         model = api.load_model(run)
-        if by is not None:
+        if isinstance(model, api.Translator):
+            tell = _translations(model, data, by, {} if beam is None else {"beam": beam}, errors, changes, progress)
+        elif beam is not None:
+            raise SettingsError("--beam is for translators", "leave it out")
+        elif by is not None:
             found = by_distance(model, data, by, changes, progress)
         elif not isinstance(model, api.LanguageModel):
             judged = model.judge(data, reading=changes, progress=progress)
@@ -73,6 +95,9 @@ def evaluate(
             )
         else:
             result = model.evaluate(data, reading=changes, progress=progress)
+    if isinstance(model, api.Translator):
+        tell(as_json)
+        return
     if by is not None:
         _show_distances(found, as_json)
         return
@@ -91,6 +116,33 @@ def evaluate(
             [[f"order {n}", f"{count:,}", f"{count / result.tokens:.1%}"] for n, count in orders.items()],
             right=(1, 2),
         )
+
+
+def _translations(
+    model: "Translator",
+    data: str | None,
+    by: str | None,
+    options: dict[str, Any],
+    errors: Path | None,
+    changes: dict[str, Any],
+    progress: Progress,
+) -> Callable[[bool], None]:
+    """Return what tells how good a translator is."""
+    from satchel.cli import translating
+    from satchel.errors import SettingsError
+
+    if errors is not None:
+        raise SettingsError("--errors is for classifiers and taggers", "`satchel translate --input` writes every row")
+    if by is None:
+        found = model.evaluate(data, reading=changes, progress=progress, **options)
+        return lambda as_json: translating.show_evaluation(model, found, as_json)
+    if by not in ("length", "position"):
+        raise SettingsError(f"--by {by}: found no such way to part translations", "expected length or position")
+    if by == "length":
+        buckets = model.by_length(data, reading=changes, progress=progress, **options)
+    else:
+        buckets = model.by_position(data, reading=changes, progress=progress)
+    return lambda as_json: translating.show_buckets(buckets, by, as_json)
 
 
 def by_distance(model: Any, data: str | None, by: str, changes: dict[str, Any], progress: Progress) -> "list[Distance]":
@@ -160,13 +212,17 @@ def _evaluation_pairs(result: "Likelihood") -> list[tuple[str, str]]:
 def score(
     run: Run,
     text: Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")] = None,
+    target: Annotated[str | None, Option(help="Translators: the translation to score.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give the log-probability of every token of a text."""
+    """Give the log-probability of every token of a text, or of a translation of it."""
     from satchel import api
     from satchel.text.display import visible
 
-    result = api.load_language_model(run).score(text_argument(text))
+    if target is not None:
+        result = api.load_translator(run).score(text_argument(text), target)
+    else:
+        result = api.load_language_model(run).score(text_argument(text))
     notes = {name: values.tolist() for name, values in result.notes.items()}
     rows = list(zip(result.tokens, result.ids, result.logprobs.tolist(), strict=True))
     if as_json:

@@ -49,7 +49,7 @@ def classify(
     """Give the label of a text, or of every row of a file."""
     from satchel import api
 
-    _check_question(text, source, out, jsonl)
+    check_question(text, source, out, jsonl)
     changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
     if jsonl:
         model = api.load_classifier(run)
@@ -77,7 +77,7 @@ def tag(
     """Give every word, or every letter, of a text its tag; or of every row of a file."""
     from satchel import api
 
-    _check_question(text, source, out, jsonl)
+    check_question(text, source, out, jsonl)
     changes = reading(columns, delimiter, encoding=encoding, text_column=text_column)
     content = text_argument(text) if source is None and not jsonl else ""
     model = api.load_tagger(run)
@@ -112,7 +112,8 @@ def _show_tags(tagging: "Tagging", as_json: bool) -> None:
     )
 
 
-def _check_question(text: str | None, source: str | None, out: Path | None, jsonl: bool) -> None:
+def check_question(text: str | None, source: str | None, out: Path | None, jsonl: bool) -> None:
+    """Refuse several questions at once."""
     from satchel.errors import SettingsError
 
     if (text is not None) + (source is not None) + jsonl > 1:

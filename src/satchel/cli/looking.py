@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from satchel.api.senses import Explanation, Sense, WordSenses
     from satchel.looking.totals import Total
 
-VIEWS = ("senses", "contributions")
+VIEWS = ("senses", "contributions", "alignment")
 # On a terminal; files and JSON have all.
 MOST_ROWS = 20
 # A word that adds less than this share of what another adds is not tinted.
@@ -226,10 +226,12 @@ def look(
     versus: Annotated[str | None, Option(help="Explain the target's lead over this word.")] = None,
     data: Annotated[str | None, Option(help="A file: add up the contributions in all of it.")] = None,
     by: Annotated[str, Option(help="With --data: word, sense, position, or several (word,sense).")] = "word,sense",
+    layer: Annotated[int | None, Option(help="Of alignment: one layer, from 0; else the mean.")] = None,
+    head: Annotated[int | None, Option(help="Of alignment: one head, from 0; else the mean.")] = None,
     out: Annotated[Path | None, Option("-o", "--out", help="Draw it: .svg, .png, .html or .json.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look inside: which sense of which word moved a prediction, in numbers or as a picture."""
+    """Look inside: which word moved a prediction, and by which of its senses, in numbers or as a picture."""
     from satchel import api
     from satchel.errors import SettingsError
 
@@ -242,6 +244,15 @@ def look(
             totals = api.load_model(run).reader.totals(data, by.split(","), target, versus, progress)
         _show_totals(totals, out, as_json)
         return
+    if view == "alignment":
+        from satchel.cli import translating
+
+        if versus is not None:
+            raise SettingsError("--versus is for contributions")
+        translating.look_alignment(run, text_argument(text), target, layer, head, out, as_json)
+        return
+    if layer is not None or head is not None:
+        raise SettingsError("--layer and --head are for alignment")
     if view == "senses":
         if target is not None or versus is not None:
             raise SettingsError("--target and --versus are for contributions")
@@ -253,6 +264,8 @@ def look(
         explained = model.contributions(content, target, versus)
     elif isinstance(model, api.Classifier):
         explained = _of_label(model, content, target, versus)
+    elif isinstance(model, api.Translator):
+        raise SettingsError("a translator's contributions are an alignment", "give `satchel look alignment`")
     else:
         raise SettingsError("a tagger's contributions are not shown here", "they are in satchel.looking.contributions")
     _tell_explanation(explained, out, as_json)

@@ -11,6 +11,8 @@ Delimiter = Annotated[str | None, Option(help="What separates the columns of a .
 TextColumn = Annotated[str | None, Option(help="The column that holds the text.")]
 LabelColumn = Annotated[str | None, Option(help="The column that holds the label.")]
 TagsColumn = Annotated[str | None, Option(help="The column that holds the tags.")]
+SourceColumn = Annotated[str | None, Option(help="The column that holds what is translated.")]
+TargetColumn = Annotated[str | None, Option(help="The column that holds the translation.")]
 
 
 def reading(columns: str | None, delimiter: str | None, **others: str | None) -> dict[str, Any]:

@@ -9,21 +9,33 @@ from typing import TYPE_CHECKING, Any
 from satchel.cli.output import Progress, emit_json, say
 
 if TYPE_CHECKING:
-    from satchel.api import Classifier, Tagger
+    from satchel.api import Classifier, Tagger, Translator
 
 Cells = Callable[[Any], dict[str, Any]]
 
 
-def answer_stream(model: "Classifier | Tagger", changes: dict[str, Any], cells: Cells) -> None:
+def answer_stream(
+    model: "Classifier | Tagger | Translator",
+    changes: dict[str, Any],
+    cells: Cells,
+    options: dict[str, Any] | None = None,
+) -> None:
     """Answer each line as it comes: whoever writes the lines may wait for the answers."""
     from satchel.text import answers, tables
 
-    column = changes.get("text_column", model.settings.data.text_column)
+    column = _column(model, changes)
     where = "standard input"
     for row in tables.read_objects(_input_lines(where), where):
-        (answer,) = model.predict([tables.value(row, column, where)])
+        (answer,) = model.predict([tables.value(row, column, where)], **(options or {}))
         sys.stdout.buffer.write(answers.json_line(answers.answered(row.cells, cells(answer))))
         sys.stdout.buffer.flush()
+
+
+def _column(model: "Classifier | Tagger | Translator", changes: dict[str, Any]) -> str:
+    """Return the column that holds what is asked about."""
+    name = "source_column" if model.settings.task == "translate" else "text_column"
+    column: str = changes.get(name, getattr(model.settings.data, name))
+    return column
 
 
 def _input_lines(where: str) -> Iterator[str]:
@@ -39,7 +51,7 @@ def _input_lines(where: str) -> Iterator[str]:
 
 
 def answer_file(
-    model: "Classifier | Tagger",
+    model: "Classifier | Tagger | Translator",
     name: str,
     out: Path | None,
     changes: dict[str, Any],
@@ -47,6 +59,8 @@ def answer_file(
     cells: Cells,  # of a row of a table
     objects: Cells,  # of a line of JSON
     as_json: bool,
+    key: str = "predictions",
+    options: dict[str, Any] | None = None,
 ) -> None:
     """Answer every row of a file: into another, or on standard output."""
     from satchel.text import answers, tables
@@ -55,10 +69,12 @@ def answer_file(
     corpus = model.corpus(name, changes)
     if "columns" not in changes:
         corpus = tables.without_header(corpus)
-    asked, again = tee(answers.read_questions(corpus))
-    found = model.predict(question.text for question in again)
+    asked, again = tee(answers.read_questions(corpus, _column(model, changes)))
+    found: Iterator[Any] = model.predict((question.text for question in again), **(options or {}))
     if out is None and as_json:
-        emit_json({"predictions": [{"text": each.text, **objects(each)} for each in found]})
+        name = "source" if model.settings.task == "translate" else "text"
+        emit_json({key: [{name: getattr(each, name), **objects(each)} for each in found]})
+        return
     if out is None:
         for each in found:
             print(visible(next(iter(cells(each).values()))))
@@ -82,4 +98,4 @@ def answer_file(
 
 
 # What a .txt holds of each answer.
-ANSWER = {"Classifier": "label", "Tagger": "tags"}
+ANSWER = {"Classifier": "label", "Tagger": "tags", "Translator": "target"}

@@ -15,16 +15,20 @@ from satchel.cli.reading import (
     Encoding,
     EncodingErrors,
     LabelColumn,
+    SourceColumn,
     TagsColumn,
+    TargetColumn,
     TextColumn,
     reading,
 )
 from satchel.launch import launch
 
 if TYPE_CHECKING:
-    from satchel.api import Classifier, LanguageModel, Plan, Tagger
+    from satchel.api import LanguageModel, Plan
+    from satchel.api.loading import AnyModel
     from satchel.evaluation.classification import Classification
     from satchel.evaluation.likelihood import Likelihood
+    from satchel.evaluation.translation import Translation
 
 
 # What the demonstration looks at.
@@ -42,7 +46,9 @@ def train(
     data: Annotated[
         str | None, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")
     ] = None,
-    task: Annotated[str | None, Option(help="lm, tag or classify; without it, what the data is for.")] = None,
+    task: Annotated[
+        str | None, Option(help="lm, tag, classify or translate; without it, what the data is for.")
+    ] = None,
     model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm, transformer or backpack.")] = None,
     size: Annotated[str | None, Option(help="Of a network: nano, tiny, micro, mini or small.")] = None,
     recipe: Annotated[str | None, Option(help="The name of a recipe (imdb-ngram), or a .toml file.")] = None,
@@ -66,6 +72,8 @@ def train(
     text_column: TextColumn = None,
     label_column: LabelColumn = None,
     tags_column: TagsColumn = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the settings and estimates, and stop.")] = False,
     out: Annotated[Path | None, Option("-o", "--out", help="The run folder to write (runs/NAME).")] = None,
     force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
@@ -84,7 +92,8 @@ def train(
             "--seed": seed, "--threads": threads, "--device": device, "--from": start, "--out": out,
             "--force": force, "--dry-run": dry_run, "--encoding": encoding, "--encoding-errors": encoding_errors,
             "--columns": columns, "--delimiter": delimiter, "--text-column": text_column,
-            "--label-column": label_column, "--tags-column": tags_column,
+            "--label-column": label_column, "--tags-column": tags_column, "--source-column": source_column,
+            "--target-column": target_column,
         }  # fmt: skip
         given = [name for name, value in others.items() if value not in (None, False)]
         if given:
@@ -107,6 +116,8 @@ def train(
         text_column=text_column,
         label_column=label_column,
         tags_column=tags_column,
+        source_column=source_column,
+        target_column=target_column,
     )
     for key, value in data_settings.items():
         config.place(tree, f"data.{key}", value)
@@ -136,9 +147,7 @@ def train(
     _finish(trained, stopping, as_json)
 
 
-def _carry_out(
-    planned: "Plan", out: Path | None, force: bool
-) -> tuple["LanguageModel | Classifier | Tagger", "Stopping"]:
+def _carry_out(planned: "Plan", out: Path | None, force: bool) -> tuple["AnyModel", "Stopping"]:
     """Train as planned, with a line that says how far it is, and signals that save."""
     from satchel import api
 
@@ -182,7 +191,7 @@ class Stopping:
             signal.signal(number, handler)
 
 
-def _finish(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping, as_json: bool) -> None:
+def _finish(trained: "AnyModel", stopping: Stopping, as_json: bool) -> None:
     """Print what came of a training, and leave as it was asked to."""
     if not launch().is_first:
         return
@@ -193,7 +202,7 @@ def _finish(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping, 
     _leave_if_stopped(trained, stopping)
 
 
-def _leave_if_stopped(trained: "LanguageModel | Classifier | Tagger", stopping: Stopping) -> None:
+def _leave_if_stopped(trained: "AnyModel", stopping: Stopping) -> None:
     """Leave with a code of its own where a training was stopped, or could not be saved."""
     if trained.report is not None and trained.report.failed_save:
         say(f"the last save failed: {trained.report.failed_save}")
@@ -213,7 +222,7 @@ def _valid(text: str | None) -> str | float | None:
         return text
 
 
-def train_json(trained: "LanguageModel | Classifier | Tagger") -> dict[str, Any]:
+def train_json(trained: "AnyModel") -> dict[str, Any]:
     """Return the keys of `train --json`."""
     report = trained.report
     assert report is not None
@@ -231,12 +240,14 @@ def train_json(trained: "LanguageModel | Classifier | Tagger") -> dict[str, Any]
     }
 
 
-def _valid_json(trained: "LanguageModel | Classifier | Tagger", valid: Any) -> dict[str, Any] | None:
+def _valid_json(trained: "AnyModel", valid: Any) -> dict[str, Any] | None:
     from satchel import api
-    from satchel.cli import answers, classifying
+    from satchel.cli import answers, classifying, translating
 
     if valid is None:
         return None
+    if isinstance(trained, api.Translator):
+        return translating.evaluation_json(trained, valid)
     if isinstance(trained, api.LanguageModel):
         return answers.evaluation_json(trained, valid)
     return classifying.evaluation_json(trained, valid)
@@ -264,7 +275,7 @@ def _toml(value: object) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _show_report(trained: "LanguageModel | Classifier | Tagger") -> None:
+def _show_report(trained: "AnyModel") -> None:
     from satchel.text.display import visible
 
     report, facts = trained.report, trained.run.facts
@@ -280,7 +291,9 @@ def _show_report(trained: "LanguageModel | Classifier | Tagger") -> None:
     if trained.settings.model.kind != "ngram":
         pairs.append(("parameters", f"{report.parameters:,}"))
         pairs.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
-    if trained.settings.task != "lm":
+    if trained.settings.task == "translate":
+        pairs = [("pairs", f"{counts['documents']:,}{_left_out(trained)}"), *_sides(trained), *pairs[1:]]
+    elif trained.settings.task != "lm":
         most = max(facts["rows_by_label"])
         what = "label" if trained.settings.task == "classify" else "tag"
         pairs.insert(0, ("rows", f"{counts['documents']:,}; the commonest {what} is there {most:,} times"))
@@ -301,32 +314,59 @@ def _show_report(trained: "LanguageModel | Classifier | Tagger") -> None:
     say(f"next: {_following(trained, report.run)}")
 
 
-def _described(trained: "LanguageModel | Classifier | Tagger") -> str:
+def _left_out(trained: "AnyModel") -> str:
+    """Return how many pairs are not learned from, and why."""
+    left_out = trained.run.facts["left_out"]
+    context = getattr(trained.settings.model, "context", 0)
+    why = {"empty": "have an empty side", "long": f"are longer than {context:,} tokens"}
+    return "".join(f"; {count:,} left out that {why[name]}" for name, count in left_out.items() if count)
+
+
+def _sides(trained: "AnyModel") -> list[tuple[str, str]]:
+    """Return how much text there is on either side."""
+    sides = (("sources", "source_counts"), ("targets", "counts"))
+    return [
+        (name, f"{counts['characters']:,} characters, {counts['tokens']:,} tokens")
+        for name, counts in ((name, trained.run.facts[key]) for name, key in sides)
+    ]
+
+
+def _described(trained: "AnyModel") -> str:
     model, task = trained.settings.model, trained.settings.task
     kind = f"n-grams up to order {model.order}, {model.smoothing}" if model.kind == "ngram" else model.kind
     if order := getattr(model, "ngram", 0):
         kind += f" on n-grams up to order {order}"
     if task == "lm":
         return f"a language model (task lm), {kind}"
+    if task == "translate":
+        return f"a translator (task translate), {kind}"
     labels = len(trained.run.labels)
     if task == "classify":
         return f"a classifier (task classify) of {labels:,} labels, {kind}"
     return f"a tagger (task tag) of {labels:,} tags, {kind}"
 
 
-def _following(trained: "LanguageModel | Classifier | Tagger", run: str) -> str:
+def _following(trained: "AnyModel", run: str) -> str:
     if trained.has_senses and trained.settings.task == "lm":
         return f"satchel generate {run} --tokens 100; satchel senses {run} WORD"
-    verbs = {"lm": "generate {} --tokens 100", "classify": "classify {} 'a text'", "tag": "tag {} 'a text'"}
+    verbs = {
+        "lm": "generate {} --tokens 100",
+        "classify": "classify {} 'a text'",
+        "tag": "tag {} 'a text'",
+        "translate": "translate {} 'a text'",
+    }
     return f"satchel {verbs[trained.settings.task].format(run)}"
 
 
-def _result_line(found: "Likelihood | Classification") -> str:
+def _result_line(found: "Likelihood | Classification | Translation") -> str:
     """Return how good something is, in one line."""
-    from satchel.cli.classifying import accuracy_line
+    from satchel.cli import classifying, translating
     from satchel.evaluation.likelihood import Likelihood
+    from satchel.evaluation.translation import Translation
 
-    return likelihood_line(found) if isinstance(found, Likelihood) else accuracy_line(found)
+    if isinstance(found, Translation):
+        return translating.result_line(found)
+    return likelihood_line(found) if isinstance(found, Likelihood) else classifying.accuracy_line(found)
 
 
 def likelihood_line(valid: Any) -> str:

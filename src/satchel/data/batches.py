@@ -154,6 +154,10 @@ class Texts:
         """How long each is."""
         return self.stops_R - self.starts_R
 
+    def parts(self) -> list[Ids]:
+        """Return the ids of each."""
+        return [self.ids[start:stop] for start, stop in zip(self.starts_R, self.stops_R, strict=True)]
+
     def batch(self, rows: Ints, fill: int = 0) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return some texts as one (B, T) array, and where it holds them."""
         return padded([self.ids[self.starts_R[row] : self.stops_R[row]] for row in rows], fill)

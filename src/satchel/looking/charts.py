@@ -71,35 +71,59 @@ def by_word_and_sense(
     words: Sequence[str], values: Sequence[Sequence[float]], title: str, *, signed: bool = True
 ) -> alt.TopLevelMixin:
     """Return a number for each sense of each word as a colour: blue adds, orange takes away."""
+    senses = [str(sense) for sense in range(len(values[0]) if values else 0)]
+    return _grid(words, senses, values, title, columns_title="sense", signed=signed)
+
+
+def alignment(
+    source: Sequence[str], target: Sequence[str], values: Sequence[Sequence[float]], *, signed: bool
+) -> alt.TopLevelMixin:
+    """Return how much each target word looked at each source word as a colour; or, signed, what each added to it."""
+    title = "What source words add to target words" if signed else "Where target words looked"
+    return _grid(target, source, values, title, columns_title=None, signed=signed)
+
+
+def _grid(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    title: str,
+    *,
+    columns_title: str | None,
+    signed: bool,
+) -> alt.TopLevelMixin:
+    """Return a table of numbers as colours: blue adds, orange takes away."""
     largest = max((abs(value) for row in values for value in row), default=0.0) or 1.0
-    rows = [
-        {"place": place, "word": visible(word, spaces=True), "sense": sense, "value": value}
-        for place, (word, row) in enumerate(zip(words, values, strict=True))
-        for sense, value in enumerate(row)
+    cells = [
+        {"row": place, "column": column, "value": value, "of": visible(rows[place]), "at": visible(columns[column])}
+        for place, row in enumerate(values)
+        for column, value in enumerate(row)
     ]
+    # Colours are mixed as light is: other ways pass through hues of their own.
     scale = (
         alt.Scale(domain=[-largest, 0, largest], range=[OTHER, "#ffffff", INK], interpolate="rgb")
         if signed
         else alt.Scale(domain=[0, largest], range=["#ffffff", INK], interpolate="rgb")
     )
-    # Words may stand there twice: they are placed by number, and named by what stands there.
-    names = {str(place): visible(word, spaces=True) for place, word in enumerate(words)}
     chart: alt.TopLevelMixin = (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(alt.InlineData(values=cells))
         .mark_rect(stroke="#dddddd", strokeWidth=0.5)
         .encode(
-            x=alt.X("sense:O", title="sense", axis=alt.Axis(labelAngle=0, orient="top")),
-            y=alt.Y(
-                "place:O",
-                title=None,
-                axis=alt.Axis(labelExpr=f"({json.dumps(names)})[datum.value]", labelLimit=200),
-            ),
+            x=alt.X("column:O", title=columns_title, axis=_named(columns, angle=-90 if columns_title is None else 0)),
+            y=alt.Y("row:O", title=None, axis=_named(rows)),
             color=alt.Color("value:Q", title="adds" if signed else "counts", scale=scale),
-            tooltip=["word:N", "sense:O", alt.Tooltip("value:Q", format="+.4f" if signed else ".4f")],
+            tooltip=["of:N", "at:N", alt.Tooltip("value:Q", format="+.4f" if signed else ".4f")],
         )
         .properties(width=alt.Step(26), height=alt.Step(20), title=title)
     )
     return chart
+
+
+def _named(names: Sequence[str], angle: int | None = None) -> alt.Axis:
+    """Return an axis of words: placed by number, since they may stand there twice, and named by what stands there."""
+    shown = {str(place): visible(name, spaces=True) for place, name in enumerate(names)}
+    options: dict[str, Any] = {} if angle is None else {"labelAngle": angle, "orient": "top"}
+    return alt.Axis(labelExpr=f"({json.dumps(shown)})[datum.value]", labelLimit=200, **options)
 
 
 def save(chart: alt.TopLevelMixin, path: Path) -> None:

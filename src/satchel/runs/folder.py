@@ -18,10 +18,13 @@ from satchel.text.reading import Task
 from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
+SOURCE_TOKENIZER = "source_tokenizer.json"  # where sources have other tokens than targets
 SAMPLES = "samples.jsonl"
 NGRAM = "ngram.safetensors"  # what a network stands on
 PARTS = "parts"
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
+TRAIN_SOURCES = "tokens/train-sources.safetensors"
+VALID_PAIRS = "tokens/valid-pairs.jsonl"
 ASIDE = "tokens/aside.safetensors"
 TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
@@ -53,6 +56,7 @@ class RunConfig(_Part):
     task: Task
     settings: dict[str, Any]
     tokenizer: TokenizerIdentity
+    source_tokenizer: TokenizerIdentity | None = None
     data: DataIdentity
     labels: tuple[str, ...] = ()  # of a classifier, by number
     facts: dict[str, Any]
@@ -72,13 +76,15 @@ def describe(
     sha256: str,
     facts: dict[str, Any],
     labels: tuple[str, ...] = (),
+    source_tokenizer: Tokenizer | None = None,
 ) -> RunConfig:
-    """Return the description of a new run."""
+    """Return the description of a new run; `source_tokenizer` is another than that of its targets."""
     tree = settings.model_dump(mode="json")
     return RunConfig(
         task=tree["task"],
         settings=tree,
-        tokenizer=TokenizerIdentity(kind=tokenizer.kind, size=tokenizer.size, sha256=tokenizer.sha256),
+        tokenizer=_identity(tokenizer),
+        source_tokenizer=None if source_tokenizer is None else _identity(source_tokenizer),
         data=DataIdentity(name=data, sha256=sha256),
         labels=labels,
         facts=facts,
@@ -86,12 +92,22 @@ def describe(
     )
 
 
+def _identity(tokenizer: Tokenizer) -> TokenizerIdentity:
+    return TokenizerIdentity(kind=tokenizer.kind, size=tokenizer.size, sha256=tokenizer.sha256)
+
+
 def write_model(
-    folder: durable.NewFolder, config: RunConfig, tokenizer: Tokenizer, arrays: Mapping[str, tensors.Array]
+    folder: durable.NewFolder,
+    config: RunConfig,
+    tokenizer: Tokenizer,
+    arrays: Mapping[str, tensors.Array],
+    source_tokenizer: Tokenizer | None = None,
 ) -> None:
     """Write what a run needs to be loaded."""
     folder.write(CONFIG, durable.to_json(config.model_dump(mode="json")))
     folder.write(TOKENIZER, tokenizer.json.encode())
+    if source_tokenizer is not None:
+        folder.write(SOURCE_TOKENIZER, source_tokenizer.json.encode())
     with folder.create(MODEL) as handle:
         tensors.write(handle, arrays, {"format": "satchel", "step": "0", "tokenizer": tokenizer.sha256})
 
@@ -100,7 +116,10 @@ def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
     """Put a copy of what a run needs to be loaded into a new folder; its token files and pictures stay behind."""
     for path in sorted(run.rglob("*")):
         relative = path.relative_to(run).as_posix()
-        if relative.split("/")[0] in (CONFIG, TOKENIZER, MODEL, NGRAM, PARTS, durable.MANIFEST) and path.is_file():
+        if (
+            relative.split("/")[0] in (CONFIG, TOKENIZER, SOURCE_TOKENIZER, MODEL, NGRAM, PARTS, durable.MANIFEST)
+            and path.is_file()
+        ):
             folder.copy(path, f"{name}/{relative}")
 
 
@@ -151,8 +170,19 @@ def read_config(folder: Path) -> RunConfig:
 
 def read_run_tokenizer(folder: Path, config: RunConfig) -> Tokenizer:
     """Return the tokenizer of a run."""
-    data = durable.read_verified(folder, TOKENIZER, LARGEST_FILE)
-    tokenizer = read_tokenizer(data, str(folder / TOKENIZER))
-    if (tokenizer.sha256, tokenizer.size) != (config.tokenizer.sha256, config.tokenizer.size):
-        raise RunError("is not the tokenizer that the run was trained with", where=str(folder / TOKENIZER))
+    return _read_tokenizer(folder / TOKENIZER, config.tokenizer)
+
+
+def read_source_tokenizer(folder: Path, config: RunConfig) -> Tokenizer | None:
+    """Return the tokenizer of a run's sources, where it is another than that of its targets."""
+    if config.source_tokenizer is None:
+        return None
+    return _read_tokenizer(folder / SOURCE_TOKENIZER, config.source_tokenizer)
+
+
+def _read_tokenizer(path: Path, identity: TokenizerIdentity) -> Tokenizer:
+    data = durable.read_verified(path.parent, path.name, LARGEST_FILE)
+    tokenizer = read_tokenizer(data, str(path))
+    if _identity(tokenizer) != identity:
+        raise RunError("is not the tokenizer that the run was trained with", where=str(path))
     return tokenizer

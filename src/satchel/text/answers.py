@@ -25,12 +25,12 @@ class Question(NamedTuple):
     cells: Cells
 
 
-def read_questions(corpus: Corpus) -> Iterator[Question]:
-    """Return the rows of a table, or the lines of a text, blank ones too."""
-    source, column = corpus.sources[0], corpus.settings.text_column
+def read_questions(corpus: Corpus, column: str) -> Iterator[Question]:
+    """Return the rows of a table, of which a column is asked about; or the lines of a text, blank ones too."""
+    source = corpus.sources[0]
     if not tables.table_format(source.name):
         for line in lines(corpus.texts(source)):
-            yield Question(line, {"text": line})
+            yield Question(line, {column: line})
         return
     for row in tables.read_rows(corpus, source):
         yield Question(tables.value(row, column, source.where), row.cells)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from satchel.errors import DataError
-from satchel.text import polysemy
+from satchel.text import polysemy, transductions
 from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task, bytes_source
 
 E = TypeVar("E")
@@ -41,7 +41,7 @@ class Builtin:
     title: str
     documents: DocumentRule
     tokenizer: str  # what suits it
-    make: Callable[[DataSettings, int, Part], Iterator[tuple[str, str]]]  # names, labels or tags, and texts
+    make: Callable[[DataSettings, int, Part], Iterator[tuple[str, str]]]  # names, labels, tags or targets, and texts
     valid: float = 0.05  # what is held out where nobody says
     length: int | None = None  # of its longest document, in tokens, where it matters that it is seen whole
     variants: Mapping[str, str] = field(default_factory=dict)  # the same for other tasks, by name
@@ -56,7 +56,7 @@ def variant(name: str, task: str) -> str:
 def read_builtin(
     name: str, settings: DataSettings, seed: int, progress: Callable[[str], None], part: Part = "train"
 ) -> Corpus:
-    """Return a built-in corpus: one source for each of its documents, or a table of labelled or tagged texts.
+    """Return a built-in corpus: one source for each of its documents, or a table of labelled texts or of pairs.
 
     What is generated has parts that share nothing; what is not is the same in each.
     """
@@ -69,7 +69,11 @@ def read_builtin(
         progress(f"making {name}: {len(made):,} documents")
     if builtin.task == "lm":
         return Corpus(name, tuple(bytes_source(label, text.encode()) for label, text in made), settings)
-    columns = settings.label_column if builtin.task == "classify" else settings.tags_column, settings.text_column
+    columns = {
+        "classify": (settings.label_column, settings.text_column),
+        "tag": (settings.tags_column, settings.text_column),
+        "translate": (settings.target_column, settings.source_column),
+    }[builtin.task]
     rows = "".join(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n" for row in made)
     return Corpus(name, (bytes_source(f"{name[1:]}.jsonl", rows.encode()),), settings)
 
@@ -210,6 +214,19 @@ def _text(sentence: polysemy.Sentence) -> str:
 
 def _beginning(sentence: polysemy.Sentence) -> str:
     return sentence.beginning
+
+
+# --- @copy, @reverse and @dates ------------------------------------------------------------------------
+
+
+def _pairs(make: Callable[[random.Random], transductions.Transduced]) -> Callable[..., Iterator[tuple[str, str]]]:
+    """Return what makes targets and sources. No target is in two parts, however its source is written."""
+
+    def pairs(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+        for source, target in generate(make, settings.size, seed, part, said=lambda pair: pair.target):
+            yield target, source
+
+    return pairs
 
 
 # --- @python-docs ------------------------------------------------------------------------------------
@@ -378,6 +395,30 @@ BUILTINS = {
             "file",
             "word",
             _polysemy_polarity,
+        ),
+        Builtin(
+            "@copy",
+            "translate",
+            "strings of 5 to 25 letters, to be written as they are",
+            "file",
+            "char",
+            _pairs(transductions.copied),
+        ),
+        Builtin(
+            "@reverse",
+            "translate",
+            "strings of 5 to 25 letters, to be written from the last to the first",
+            "file",
+            "char",
+            _pairs(transductions.turned_round),
+        ),
+        Builtin(
+            "@dates",
+            "translate",
+            "dates as people write them, to be written as 2021-05-03",
+            "file",
+            "char",
+            _pairs(transductions.dated),
         ),
     )
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from satchel.config import Settings
 from satchel.text import tables
-from satchel.text.corpora import infer_task, is_pair
+from satchel.text.corpora import infer_task
 from satchel.text.reading import Corpus, DataSettings, Task, lines
 
 REPORT_EVERY = 100_000
@@ -33,7 +33,7 @@ def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], Non
     if task == "lm":
         report |= _describe_text(corpus, progress)
     elif task == "translate":
-        report |= _describe_pairs(_pairs(corpus))
+        report |= _describe_pairs(tables.read_pairs(corpus))
     else:
         report |= _describe_rows(corpus, task, progress)
     if corpus.repaired:
@@ -139,23 +139,11 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
 # --- pairs ------------------------------------------------------------------------------------------------
 
 
-def _pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
-    if is_pair(corpus):
-        yield from tables.read_pairs(corpus)
-        return
-    source, settings = corpus.sources[0], corpus.settings
-    for row in tables.read_rows(corpus, source):
-        yield (
-            tables.value(row, settings.source_column, source.where),
-            tables.value(row, settings.target_column, source.where),
-        )
-
-
-def _describe_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
     repeats, sources, targets = _Repeats(), _Lengths(), _Lengths()
     translations: defaultdict[bytes, set[bytes]] = defaultdict(set)
     empty_source = empty_target = same = odd = 0
-    for source, target in pairs:
+    for source, target, _ in pairs:
         empty_source += not source.strip()
         empty_target += not target.strip()
         same += source == target
@@ -186,7 +174,7 @@ def _units(corpus: Corpus, task: Task) -> Iterator[str]:
     if task == "lm":
         yield from (line for line in _text_lines(corpus) if line.strip())
     elif task == "translate":
-        yield from (source for source, _ in _pairs(corpus))
+        yield from (pair.source for pair in tables.read_pairs(corpus))
     else:
         source = corpus.sources[0]
         for row in tables.read_rows(corpus, source):

@@ -208,16 +208,32 @@ def without_header(corpus: Corpus) -> Corpus:
     return corpus
 
 
-def read_pairs(corpus: Corpus) -> Iterator[tuple[str, str]]:
-    """Return the pairs of lines of two aligned files, which must have equally many."""
-    first, second = corpus.sources
-    pairs = zip_longest(lines(corpus.texts(first)), lines(corpus.texts(second)))
-    for count, (a, b) in enumerate(pairs):
+class TextPair(NamedTuple):
+    """A source, its target, and the line where they stand."""
+
+    source: str
+    target: str
+    line: int
+
+
+def read_pairs(corpus: Corpus) -> Iterator[TextPair]:
+    """Return the sources and targets of a table, or the lines of two aligned files, which must have equally many."""
+    if len(corpus.sources) == 1:
+        source, settings = corpus.sources[0], corpus.settings
+        for row in read_rows(corpus, source):
+            first, second = (
+                value(row, column, source.where) for column in (settings.source_column, settings.target_column)
+            )
+            yield TextPair(first, second, row.line)
+        return
+    one, other = corpus.sources
+    pairs = zip_longest(lines(corpus.texts(one)), lines(corpus.texts(other)))
+    for count, (a, b) in enumerate(pairs):  # of those before
         if a is None or b is None:
-            shorter, longer = (first, second) if a is None else (second, first)
+            shorter, longer = (one, other) if a is None else (other, one)
             raise DataError(
                 f"found {count} lines, expected as many as in {longer.where}, which has more",
                 "aligned files have one translation per line",
                 where=shorter.where,
             )
-        yield a, b
+        yield TextPair(a, b, count + 1)

@@ -49,6 +49,7 @@ class TokenizerSettings(Settings):
     size: int | None = Field(None, ge=1, le=LARGEST_VOCABULARY, description="the most tokens there may be")
     min_count: int = Field(1, ge=1, description="char and word: drop what occurs less often")
     split: Literal["space", "punctuation"] = Field("space", description="word: also split punctuation off")
+    joint: bool = Field(True, description="translate: sources and targets have the same tokens")
 
     @model_validator(mode="after")
     def _large_enough(self) -> "TokenizerSettings":

@@ -93,16 +93,16 @@ class LanguageJob:
         is_there = places_BT != NOWHERE
         inputs_BT = np.where(is_there, np.asarray(self._ids[places_BT], np.int64), self.boundary)
         targets_BT = np.where(is_there, np.asarray(self._ids[places_BT + 1], np.int64), NO_TARGET)
-        inputs_BT = _with_noise(inputs_BT, self._ids, self.boundary, self._settings, step)
+        inputs_BT = with_noise(inputs_BT, self._ids, self.boundary, self._settings, step)
         return LanguageBatch(torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT))
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
         inputs_BT, targets_BT = (rows.tensor_split(parts)[part] for rows in self.batch(step))
         if not len(inputs_BT):
-            return _nothing(self.network)
+            return nothing(self.network)
         count = int((targets_BT != NO_TARGET).sum())
-        inputs_BT, targets_BT = _moved(self.network, inputs_BT, targets_BT)
+        inputs_BT, targets_BT = moved(self.network, inputs_BT, targets_BT)
         total = self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._settings.label_smoothing)
         return Loss(_with_penalty(self.network.encoder, inputs_BT, total, count), count, count)
 
@@ -158,11 +158,11 @@ class LabelJob:
         """Return the loss of one part of a step's batch."""
         rows = np.array_split(self._batches.rows(step), parts)[part]
         if not len(rows):
-            return _nothing(self.network)
+            return nothing(self.network)
         ids_BT, keep_BT = self._texts.batch(rows)
-        ids_BT = _with_noise(ids_BT, self._texts.ids, self.boundary, self._settings, step, part)
+        ids_BT = with_noise(ids_BT, self._texts.ids, self.boundary, self._settings, step, part)
         gold = self._gold_of(rows)
-        ids, keep, wanted, *weights = _moved(
+        ids, keep, wanted, *weights = moved(
             self.network, *map(torch.from_numpy, (ids_BT, keep_BT, gold)), *self._weights
         )
         total = self.network.loss(
@@ -200,20 +200,20 @@ def _with_penalty(encoder: Encoder, ids_BT: Tensor, total: Tensor, targets: int)
     return total if penalty is None else total + targets * penalty
 
 
-def _nothing(network: nn.Module) -> Loss:
+def nothing(network: nn.Module) -> Loss:
     """Return the loss of no rows at all, where a batch of few has many parts: every gradient of it is zero."""
     none = torch.stack([parameter.sum() * 0 for parameter in network.parameters()])
     return Loss(none.sum(), 0, 0)
 
 
-def _with_noise(ids_BT: Ints, text: Ids, boundary: int, settings: TrainingSettings, *place: int) -> Ints:
+def with_noise(ids_BT: Ints, text: Ids, boundary: int, settings: TrainingSettings, *place: int) -> Ints:
     """Return what is read in a step: the ids, or some of them and others."""
     if not settings.noise:
         return ids_BT
     return noisy(ids_BT, text, settings.noise, boundary, generator("noise", settings.seed, *place))
 
 
-def _moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:
+def moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Return tensors where the network is."""
     device = next(network.parameters()).device
     return tensors if device.type == "cpu" else tuple(tensor.to(device) for tensor in tensors)

@@ -30,6 +30,9 @@ class TrainingSettings(SeedSettings):
     clip: float = Field(1.0, gt=0, description="the largest norm of a gradient")
     dropout_after: float = Field(1.0, ge=0, description="dropout begins when the text was read so often")
     noise: float = Field(0.0, ge=0, lt=1, description="the share of tokens read that are replaced by random others")
+    merge_dropout: float = Field(
+        0.0, ge=0, lt=1, description="translate: the share of merges of bpe tokens that are undone"
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="the share of each target given to all alike")
     class_weights: Literal["none", "balanced"] = Field("none", description="balanced: rare labels count for more")
     patience: int = Field(0, ge=0, description="stop after so many validations without a better one; 0 never")
