@@ -2,8 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import torch
 
 from satchel import durable, tensors
 from satchel.api.baseline import counting_baseline
+from satchel.api.events import RunEvents, Watcher
+from satchel.api.jobs import build_job, sampler
 from satchel.api.language import write_token_files
 from satchel.api.loading import AnyModel, load_model, read_settings
 from satchel.api.models import TrainReport
@@ -22,53 +23,27 @@ from satchel.api.networks import (
     TranslationSettings,
     build_network,
     build_translator,
-    load_network,
-    load_translator,
 )
-from satchel.api.pairs import read_held_out, write_pairs
+from satchel.api.pairs import write_pairs
 from satchel.api.planning import Plan
 from satchel.api.rows import Rows, write_labelled, write_tagged_rows
 from satchel.api.settings import Progress
 from satchel.data.aside import set_aside
-from satchel.data.batches import NO_TARGET
-from satchel.data.examples import read_classes
 from satchel.data.merges import merged_of
 from satchel.data.tokens import TokenFile, open_tokens
-from satchel.errors import MachineError, RunError, SatchelError, SettingsError
-from satchel.generation.decoding import continue_text
-from satchel.generation.sampling import Sampling
-from satchel.looking.senses import HARDLY_USED
+from satchel.errors import MachineError, RunError, SettingsError
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
-from satchel.predictor import Ids
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
-from satchel.tasks.language import LanguageNetwork, NetworkPredictor
-from satchel.tasks.tagging import TaggingNetwork
-from satchel.text.display import visible
-from satchel.text.reading import Corpus, file_source
+from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
-from satchel.training.jobs import Aside, LabelJob, LanguageJob
-from satchel.training.pair_job import PairJob, Side
 from satchel.training.processes import Team
 from satchel.training.settings import TrainingSettings
 
 # A step of less work than this is quicker on one thread.
 SMALL_STEP = 2e9
-# A sample is shown no more often than this, in seconds of training.
-SAMPLE_EVERY = 30.0
-SAMPLE_TOKENS = 60
-
-
-@dataclass(frozen=True)
-class Watcher:
-    """Who wants to know how a training goes, and may stop it."""
-
-    progress: Progress
-    note: Callable[[str], None]  # something worth a line of its own
-    should_stop: Callable[[], bool]
-    begins: Callable[[], None] = lambda: None  # from here on steps are made that a stop has to save
 
 
 def prepare(folder: durable.NewFolder, corpus: Corpus, planned: Plan, progress: Progress, team: Team) -> None:
@@ -219,9 +194,11 @@ def train_run(run: Path, watcher: Watcher, team: Team, reasons: tuple[str, ...] 
         tokenizer = runs.read_run_tokenizer(run, described)
         arrays, metadata = tensors.read(run / runs.MODEL)
         tokens = open_tokens(run / runs.TRAIN_TOKENS, tokenizer=tokenizer)
-        job = _job(run, tokens, tokenizer, settings, described, arrays, own)
-        network = job.network
-        events = _Events(run, watcher, tokenizer, tokens, network)
+        job = build_job(run, tokens, tokenizer, settings, described, arrays, own)
+        counts = tokens.counts
+        is_exact = settings.task == "lm" and counts.lossless and counts.tokens
+        bytes_per_token = counts.bytes / counts.tokens if is_exact else None
+        events = RunEvents(run, watcher, tokenizer, sampler(run, job, tokenizer), bytes_per_token)
         trainer = loop.Trainer(job, settings.training, events.as_asked(is_first=team.is_first), team)
         if team.is_first:
             durable.check_writable(run)
@@ -270,83 +247,6 @@ def train_run(run: Path, watcher: Watcher, team: Team, reasons: tuple[str, ...] 
     return model
 
 
-def _job(
-    run: Path,
-    tokens: TokenFile,
-    tokenizer: Tokenizer,
-    settings: TrainedSettings,
-    described: runs.RunConfig,
-    arrays: dict[str, tensors.Array],
-    own: Any,
-) -> LanguageJob | LabelJob | PairJob:
-    """Return what is trained: the batches of the run's tokens, and what the network makes of them."""
-    training, boundary = settings.training, tokenizer.boundary
-    device = described.facts["arithmetic"]["device"]
-    if isinstance(settings, TranslationSettings):
-        return _pair_job(run, tokens, tokenizer, settings, described, arrays)
-    assert isinstance(settings, NetworkSettings)
-    network = load_network(run, settings, tokenizer, len(described.labels), arrays, own)
-    network.to(device)
-    if training.compile:
-        # Shadows the method of the class, for this one encoder.
-        network.encoder.contextualise = torch.compile(network.encoder.contextualise)  # type: ignore[method-assign]
-    held = open_tokens(run / runs.VALID_TOKENS, tokenizer=tokenizer) if (run / runs.VALID_TOKENS).exists() else None
-    if isinstance(network, LanguageNetwork):
-        stream = settings.data.documents == "stream"
-        ids, aside = tokens.ids, None
-        if network.ngram is not None:
-            ids, end = set_aside(ids, boundary)
-            aside = Aside(end, tensors.read(run / runs.ASIDE)[0]["logprobs"])
-        return LanguageJob(
-            network, ids, boundary, training, stream=stream, valid=held.ids if held else None, aside=aside
-        )
-    names = len(described.labels) + len(described.facts["labels_only_held_out"])
-    is_tagger = isinstance(network, TaggingNetwork)
-
-    def classes(name: str, file: TokenFile) -> Any:
-        rows = len(file.ids) if is_tagger else file.counts.documents
-        return read_classes(run / name, rows, names, NO_TARGET if is_tagger else 0)
-
-    gold = classes(runs.TRAIN_CLASSES, tokens)
-    valid = (held.ids, classes(runs.VALID_CLASSES, held)) if held else None
-    return LabelJob(network, tokens.ids, gold, boundary, training, valid)
-
-
-def _pair_job(
-    run: Path,
-    tokens: TokenFile,
-    tokenizer: Tokenizer,
-    settings: TranslationSettings,
-    described: runs.RunConfig,
-    arrays: dict[str, tensors.Array],
-) -> PairJob:
-    reader = runs.read_source_tokenizer(run, described) or tokenizer
-    network = load_translator(run, settings, (reader, tokenizer), arrays)
-    network.to(described.facts["arithmetic"]["device"])
-    drops = bool(settings.training.merge_dropout)
-
-    def side(ids: Ids, own: Tokenizer) -> Side:
-        return Side(ids, own.boundary, merged_of(own) if drops else None)
-
-    sources = side(open_tokens(run / runs.TRAIN_SOURCES, tokenizer=reader).ids, reader)
-    valid = None
-    if (path := run / runs.VALID_PAIRS).exists():
-        source = file_source(path)
-        pairs = read_held_out(Corpus(str(path), (source,)).texts(source), str(path))
-        longest = settings.model.context - 1
-        held = [
-            _short_texts([pair[place] for pair in pairs], own, longest) for place, own in enumerate((reader, tokenizer))
-        ]
-        valid = Side(held[0], reader.boundary), Side(held[1], tokenizer.boundary)
-    return PairJob(network, sources, side(tokens.ids, tokenizer), settings.training, valid)
-
-
-def _short_texts(texts: list[Any], tokenizer: Tokenizer, longest: int) -> Ids:
-    """Return the ids of texts with boundaries around them; of a text that is too long, its beginning."""
-    first = np.array([tokenizer.boundary])
-    return np.concatenate([first, *(np.append(tokenizer.encode(text).ids[:longest], first) for text in texts)])
-
-
 def _check_files(run: Path) -> None:
     """Refuse token files, or an n-gram, that are not those the run was begun with."""
     for name, entry in durable.read_manifest(run).items():
@@ -374,95 +274,3 @@ def _on_threads(threads: int, trainer: loop.Trainer) -> loop.Stopped:
         return trainer.run()
     finally:
         torch.set_num_threads(before)
-
-
-def _of_senses(senses: dict[str, Any] | None) -> str:
-    """Return in a few words how senses fare."""
-    if senses is None:
-        return ""
-    used = sum(share > HARDLY_USED / len(senses["use"]) for share in senses["use"])
-    best = max(range(len(senses["cost_without"])), key=senses["cost_without"].__getitem__)
-    return (
-        f"; {used} of {len(senses['use'])} senses in use, {senses['cosine']:.2f} alike, "
-        f"sense {best} is worth {senses['cost_without'][best]:.2f} nats"
-    )
-
-
-class _Events:
-    """What is told and written while a network is trained. None of it changes the training."""
-
-    def __init__(self, run: Path, watcher: Watcher, tokenizer: Tokenizer, tokens: TokenFile, network: Network) -> None:
-        self.run, self.watcher, self.tokenizer, self.network = run, watcher, tokenizer, network
-        self.failed_save = ""
-        counts = tokens.counts
-        self._bytes = counts.bytes / max(1, counts.tokens) if counts.lossless else None
-        self._sampled = 0.0
-
-    def as_asked(self, *, is_first: bool) -> loop.Events:
-        """Return what the loop calls; of several processes one tells and writes."""
-        if not is_first:
-            return loop.Events(_untold, _untold, _untold, self.watcher.should_stop)
-        return loop.Events(self.stepped, self.validated, self.save, self.watcher.should_stop)
-
-    def stepped(self, state: loop.Progress, done: float) -> None:
-        """Say how far it is."""
-        rate = state.tokens / max(state.seconds, 1e-9)
-        left = state.seconds * (1 - done) / max(done, 1e-9)
-        bits = ""
-        if isinstance(self.network, LanguageNetwork) and self._bytes:
-            bits = f" ({state.loss / self._bytes / np.log(2):.3f} bits/byte)"
-        self.watcher.progress(
-            f"step {state.step:,}, loss {state.loss:.3f}{bits}, {rate:,.0f} tokens/s, {_clock(left)} left", done
-        )
-
-    def validated(self, state: loop.Progress, found: loop.Measured) -> None:
-        """Write a line of measurements, and now and then a sample."""
-        measured: dict[str, Any] = {
-            "step": state.step,
-            "seconds": state.seconds,
-            "train_loss": state.loss,
-            "valid_loss": found.loss,
-        }
-        if found.accuracy is not None:
-            measured["valid_accuracy"] = found.accuracy
-        if found.senses is not None:
-            measured["senses"] = found.senses
-        if self._sampled == 0.0 or state.seconds - self._sampled >= SAMPLE_EVERY:
-            self._sampled = state.seconds
-            right = f", {found.accuracy:.2%} right" if found.accuracy is not None else ""
-            self.watcher.note(f"step {state.step:,}: held-out loss {found.loss:.4f}{right}{_of_senses(found.senses)}")
-            self._sample(state.step)
-        self._kept(lambda: checkpoint.append_line(self.run / runs.METRICS, measured))
-
-    def _sample(self, step: int) -> None:
-        if not isinstance(self.network, LanguageNetwork):
-            return
-        predictor = NetworkPredictor(self.network, self.tokenizer.boundary)
-        sampling = Sampling(tokens=SAMPLE_TOKENS, temperature=0.8, seed=step)
-        (sample,) = continue_text(predictor, self.tokenizer, "", sampling, lambda done: None)
-        self.watcher.note(f"  {visible(sample.text)}")
-        self._kept(lambda: checkpoint.append_line(self.run / runs.SAMPLES, {"step": step, "text": sample.text}))
-
-    def save(self, trainer: loop.Trainer) -> None:
-        """Write a checkpoint. A full disk is told, and tried again at the next; it does not end a training."""
-        self.failed_save = self._kept(lambda: saving.save(self.run, trainer, self.tokenizer.sha256))
-
-    def _kept(self, write: Callable[[], None]) -> str:
-        """Write, and return why that failed, if it did."""
-        try:
-            write()
-        except (OSError, MachineError) as error:
-            why = str(error) if isinstance(error, SatchelError) else f"{error.strerror or error}"
-            self.watcher.note(f"could not save: {why}; going on, and trying again")
-            return why
-        return ""
-
-
-def _untold(*anything: object) -> None:
-    del anything
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

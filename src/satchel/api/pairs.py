@@ -1,8 +1,9 @@
 """Tables of pairs: read, split, tokenized, and written into a run."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from satchel import durable
 from satchel.api.planning import Plan
@@ -13,7 +14,7 @@ from satchel.data.tokens import TokenCounts
 from satchel.errors import DataError
 from satchel.runs import folder as runs
 from satchel.text.corpora import open_corpus
-from satchel.text.reading import Corpus, lines
+from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tables import TextPair, read_objects, read_pairs, value
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 
@@ -74,9 +75,10 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, planned: Plan, contex
     return Pairs(tokenizer, source_tokenizer, sha256, counts, source_counts, left_out)
 
 
-def read_held_out(text: Iterable[str], where: str) -> list[TextPair]:
-    """Return the pairs that a run holds out."""
-    rows = read_objects(lines(text), where)
+def read_held_out(path: Path) -> list[TextPair]:
+    """Return the pairs that a run holds out, from the file it keeps them in."""
+    source, where = file_source(path), str(path)
+    rows = read_objects(lines(Corpus(where, (source,)).texts(source)), where)
     return [TextPair(value(row, "source", where), value(row, "target", where), row.line) for row in rows]
 
 

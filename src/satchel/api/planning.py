@@ -176,6 +176,9 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
     if start is not None:
         _as_begun(choices, Path(start))
     _usual_kind(choices)
+    tokens = choices.tree.get("tokenizer", {})
+    if choices.tree["task"] == "translate" and isinstance(tokens, dict) and not tokens.get("joint", True):
+        choices.choose("model.shared", False, "words that have other tokens have other vectors")
     build_settings(choices.tree, where)  # whatever is wrong with what was given is told before anything is chosen
     _network_defaults(choices, str(data), options.get("size"), is_new=start is None)
     if recipe is None:

@@ -57,7 +57,8 @@ def carry_out(
         if launch().size > 1:
             raise SettingsError("n-grams are counted by one process", "start it without torchrun")
         return _count(planned, target, force, progress)
-    from satchel.api.network_training import Watcher, check_machine, prepare, train_run
+    from satchel.api.events import Watcher
+    from satchel.api.network_training import check_machine, prepare, train_run
     from satchel.training.processes import joined
 
     check_machine(settings)
@@ -112,7 +113,8 @@ def resume(
     described = runs.read_config(Path(run))
     if isinstance(read_settings(described, Path(run)), (LanguageSettings, ClassifierSettings, MixRunSettings)):
         raise RunError("was counted, not trained in steps: there is nothing to go on with", where=str(run))
-    from satchel.api.network_training import Watcher, train_run
+    from satchel.api.events import Watcher
+    from satchel.api.network_training import train_run
     from satchel.training.processes import joined
 
     with joined() as team:

@@ -18,6 +18,7 @@ from satchel.data.batches import find_texts
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
+from satchel.evaluation.sides import Side, look_swapped, side_of
 from satchel.evaluation.translation import (
     Bucket,
     Memory,
@@ -31,7 +32,6 @@ from satchel.evaluation.translation import (
 from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus, file_source
 from satchel.text.tables import TextPair, read_pairs, without_header
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
@@ -297,6 +297,7 @@ class Translator(Model):
             chrf_signature=signature[1],
             perplexity=float(np.exp(mean)) if mean < 700 else float("inf"),
             nats_per_token=mean,
+            looks_swapped=look_swapped(pairs, *self._sides()),
             unknown=sum(self.source_tokenizer.encode(source).unknown for source in sources),
             baselines=baselines(sources, references, self.memory(), lambda done: progress("remembering", done)),
         )
@@ -341,7 +342,7 @@ class Translator(Model):
     def _lexicon(self) -> Lexicon:
         sources, targets = (
             find_texts(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
-            for name, tokenizer in ((runs.TRAIN_SOURCES, self.source_tokenizer), (runs.TRAIN_TOKENS, self.tokenizer))
+            for name, tokenizer in self._training_files
         )
         return learn_lexicon(sources.parts(), targets.parts(), self.tokenizer.size + 1)
 
@@ -362,8 +363,7 @@ class Translator(Model):
                 raise RunError(
                     "kept nothing to evaluate on", "name a file, or train with --valid 0.05", where=str(self.folder)
                 )
-            source = file_source(path)
-            return read_held_out(Corpus(str(path), (source,)).texts(source), str(path))
+            return read_held_out(path)
         corpus = self.corpus(data, reading)
         if len(corpus.sources) == 1 and not (reading and "columns" in reading):
             corpus = without_header(corpus)
@@ -372,10 +372,21 @@ class Translator(Model):
             raise DataError("found no pairs, expected at least one", where=str(data))
         return found
 
+    def _sides(self) -> tuple[Side, Side]:
+        sources, targets = (
+            side_of(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
+            for name, tokenizer in self._training_files
+        )
+        return sources, targets
+
+    @property
+    def _training_files(self) -> tuple[tuple[str, Tokenizer], tuple[str, Tokenizer]]:
+        return (runs.TRAIN_SOURCES, self.source_tokenizer), (runs.TRAIN_TOKENS, self.tokenizer)
+
     def memory(self) -> Memory:
         """Return the translation memory of the pairs it was trained on."""
         sources, targets = (
             decoded(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
-            for name, tokenizer in ((runs.TRAIN_SOURCES, self.source_tokenizer), (runs.TRAIN_TOKENS, self.tokenizer))
+            for name, tokenizer in self._training_files
         )
         return Memory(list(sources), list(targets))

@@ -136,12 +136,15 @@ def evaluation_json(model: "Translator", found: "Translation") -> dict[str, Any]
         "perplexity": found.perplexity,
         "nats_per_token": found.nats_per_token,
         "unknown": found.unknown,
+        "looks_swapped": found.looks_swapped,
         "baselines": {name: asdict(quality) for name, quality in found.baselines.items()},
     }
 
 
 def show_evaluation(model: "Translator", found: "Translation", as_json: bool) -> None:
     """Print how good a translator is."""
+    if found.looks_swapped:
+        say("the sources look like what this model writes, and the targets like what it reads: are they swapped?")
     if as_json:
         emit_json(evaluation_json(model, found))
         return
@@ -176,27 +179,29 @@ def show_buckets(found: "list[Bucket]", by: str, as_json: bool) -> None:
     if as_json:
         emit_json({"by": by, "rows": [asdict(each) for each in found]})
         return
+    qualities = ["BLEU", "lower-cased", "chrF", "exact"] if by == "length" else []
     print_table(
-        [f"by {by}", "sentences", "BLEU", "lower-cased", "chrF", "exact", "nats/token"],
+        [f"by {by}", "sentences" if by == "length" else "tokens", *qualities, "nats/token"],
         [
             [
                 each.name,
                 f"{each.count:,}",
-                *(_numbers(each.quality) if each.quality else [""] * 4),
+                *(_numbers(each.quality) if each.quality else []),
                 f"{each.nats_per_token:.3f}",
             ]
             for each in found
         ],
-        right=(1, 2, 3, 4, 5, 6),
+        right=range(1, 3 + len(qualities)),
     )
 
 
 def result_line(found: "Translation") -> str:
     """Return how good translations are, in one line."""
     memory = found.baselines["memory"]
+    swapped = "; they look swapped" if found.looks_swapped else ""
     return (
         f"BLEU {found.quality.bleu:.2f}, chrF {found.quality.chrf:.2f}, {found.quality.exact_match:.2%} exact, "
-        f"perplexity {found.perplexity:.2f} (the most similar training pair: BLEU {memory.bleu:.2f})"
+        f"perplexity {found.perplexity:.2f} (the most similar training pair: BLEU {memory.bleu:.2f}){swapped}"
     )
 
 

@@ -37,6 +37,7 @@ class Translation:
     perplexity: float  # of the tokens of the references, ends included
     nats_per_token: float
     unknown: int  # tokens of sources that the tokenizer does not know
+    looks_swapped: bool  # sources look like what it writes, and references like what it reads
     baselines: dict[str, Quality]
 
 

@@ -97,9 +97,10 @@ def _limit(length: int, searching: Searching) -> int:
 
 
 class _Search:
-    """Follows the best beginnings of all texts at once. A text is done when as many endings as it follows are found.
+    """Follows the best beginnings of all texts at once.
 
-    So a beam of one is greedy; and one that is as wide as there are texts to write finds the best of all.
+    A text is done when as many endings are found as it follows beginnings, and none of these ranks above the worst of
+    them. So a beam of one is greedy; and one that is as wide as there are texts to write finds the best of all.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class _Search:
         beam, texts = self.searching.beam, list(range(len(self.limits)))
         written: list[list[list[int]]] = [[[] for _ in range(beam)] for _ in texts]
         # At first all rows of a text are the same: one of them is enough.
-        totals_BK = torch.full((len(texts), beam), -torch.inf, device=self.device)
+        totals_BK = torch.full((len(texts), beam), -torch.inf, dtype=torch.double, device=self.device)
         totals_BK[:, 0] = 0
         last_R1 = torch.full((len(texts) * beam, 1), self.boundary, device=self.device)
         for length in range(max(self.limits) + 1):
@@ -136,7 +137,7 @@ class _Search:
             for place, (chances, places) in enumerate(zip(totals_BC.tolist(), places_BC.tolist(), strict=True)):
                 text = texts[place]
                 kept = self._followed(text, written[place], chances, [divmod(each, vocabulary) for each in places])
-                if not kept or len(self.found[text]) >= beam:
+                if not kept or self._is_done(text, kept[0][2], length + 1):
                     continue
                 # Where there is less to follow than there are rows, the others are dead: nothing comes of them.
                 kept += [(0, self.boundary, -torch.inf)] * (beam - len(kept))
@@ -150,7 +151,7 @@ class _Search:
             some = None if len(going) == len(texts) else torch.tensor(going, device=self.device)
             self._select(rows, some, len(texts) * beam)
             texts, written = [texts[place] for place in going], following
-            totals_BK = torch.tensor(totals, device=self.device).view(-1, beam)
+            totals_BK = torch.tensor(totals, dtype=torch.double, device=self.device).view(-1, beam)
             last_R1 = torch.tensor(tokens, device=self.device)[:, None]
         ranked = [sorted(found, key=lambda each: -each.score) for found in self.found]
         return [found[: self.searching.best] for found in ranked]
@@ -191,11 +192,18 @@ class _Search:
                 break
             if token != self.boundary:
                 kept.append((row, token, total))
-            elif rank < beam and len(self.found[text]) < beam:
+            elif rank < beam:
                 ids = tuple(written[row])
-                score = total / (len(ids) + 1) ** self.searching.length_penalty
-                self.found[text].append(Hypothesis(ids, total, score))
+                self.found[text].append(Hypothesis(ids, total, self._ranked(total, len(ids) + 1)))
         return kept[:beam]
+
+    def _is_done(self, text: int, best: float, length: int) -> bool:
+        """Return whether nothing better is to be expected of a text, whose best beginning has this total and length."""
+        scores = sorted((each.score for each in self.found[text]), reverse=True)[: self.searching.beam]
+        return len(scores) == self.searching.beam and scores[-1] >= self._ranked(best, length)
+
+    def _ranked(self, total: float, length: int) -> float:
+        return total / length**self.searching.length_penalty
 
 
 def _drawn(

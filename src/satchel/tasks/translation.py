@@ -5,7 +5,7 @@ Letters: B batch, S time of the source, T time of the target, D width, V vocabul
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +101,7 @@ class NetworkTranslator:
     def device(self) -> torch.device:
         return self.network.head.weight.device
 
-    def score(self, sources: list[Ids], targets: list[Ids]) -> list[Floats]:
+    def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Floats]:
         """Return, for each pair, the log-probabilities of the target's tokens and of its end."""
         found: list[Floats] = [np.empty(0)] * len(sources)
         with answering(self.network):
@@ -112,7 +112,7 @@ class NetworkTranslator:
                     found[row] = told_T[: len(targets[row]) + 1]
         return found
 
-    def _batches(self, sources: list[Ids], targets: list[Ids]) -> Iterator[tuple[Ints, PairBatch]]:
+    def _batches(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> Iterator[tuple[Ints, PairBatch]]:
         lengths_R = np.array([max(len(a), len(b)) + 1 for a, b in zip(sources, targets, strict=True)], np.int64)
         for rows in by_length(lengths_R, TOKENS_AT_ONCE):
             batch = pair_batch(
