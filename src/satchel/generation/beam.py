@@ -203,7 +203,7 @@ class _Search:
         return len(scores) == self.searching.beam and scores[-1] >= self._ranked(best, length)
 
     def _ranked(self, total: float, length: int) -> float:
-        return total / length**self.searching.length_penalty
+        return total / float(length**self.searching.length_penalty)
 
 
 def _drawn(

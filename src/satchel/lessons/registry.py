@@ -7,6 +7,7 @@ from satchel.lessons.block import block
 from satchel.lessons.classifier import classifier
 from satchel.lessons.counting import counting
 from satchel.lessons.dan import dan
+from satchel.lessons.encoder_decoder import encoder_decoder
 from satchel.lessons.heads import heads
 from satchel.lessons.interface import interface
 from satchel.lessons.masking import masking
@@ -34,6 +35,13 @@ LESSONS = {
         Lesson("api", "One interface for all encoders", NOTES, (7, 12, 67), interface),
         Lesson("attention", "Attention by hand: looking for a B among As", NOTES, tuple(range(13, 23)), attention),
         Lesson("self-attention", "Self-attention: every word is a query", NOTES, tuple(range(23, 34)), self_attention),
+        Lesson(
+            "encoder-decoder",
+            "Reading a source, writing a target: a summary, and attention",
+            BACKPACKS,
+            (38, 39, 40, 41, 42),
+            encoder_decoder,
+        ),
         Lesson("scaling", "Why scores are divided by a square root", TRANSFORMERS, (34, 35), scaling),
         Lesson("heads", "Many heads: why one must average", TRANSFORMERS, tuple(range(51, 57)), heads),
         Lesson("block", "A Transformer block, and the shape at every arrow", LANGUAGE, tuple(range(57, 68)), block),
