@@ -11,7 +11,7 @@ import torch
 import satchel
 from satchel import api
 from satchel.api.translation import Translator
-from satchel.errors import DataError, SettingsError
+from satchel.errors import DataError, RunError, SettingsError
 from satchel.looking import alignment
 from satchel.tasks.translation import PairBatch, pair_batch
 from satchel.text.corpora import open_corpus
@@ -135,6 +135,19 @@ def test_sources_and_targets_may_have_other_tokens(pairs: Path, tmp_path: Path) 
     with pytest.raises(SettingsError, match="words that have other tokens cannot have the same vectors"):
         api.plan(pairs, settings={"tokenizer.joint": False, "model.shared": True})
     assert api.plan(pairs, settings={"tokenizer.joint": False}).settings.model.shared is False  # type: ignore[union-attr]
+
+
+def test_translators_are_compared_sentence_by_sentence(pairs: Path, tmp_path: Path) -> None:
+    trained(pairs, tmp_path / "good", valid=str(pairs))
+    trained(pairs, tmp_path / "bad", steps=1, valid=str(pairs))
+    found = api.compare([tmp_path / "good", tmp_path / "bad"])
+    assert found.metric == "sentence_chrf"
+    assert found.larger_is_better
+    assert found.rows[0].value == pytest.approx(100)
+    assert found.pairs[0].low > 0
+    trained(pairs, tmp_path / "other", steps=1, valid=0.2)
+    with pytest.raises(RunError, match="did not hold out the same pairs"):
+        api.compare([tmp_path / "good", tmp_path / "other"])
 
 
 def test_one_network_may_read_both_as_one_text(pairs: Path, tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ from satchel.api.loading import load_language_model, load_model
 from satchel.api.models import Model
 from satchel.api.settings import MixRunSettings, MixSettings, Progress, silent
 from satchel.api.tagging import Tagger
+from satchel.api.translation import Translator
 from satchel.data.tokens import TokenCounts, TokenFile, decoded, scratch_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation import comparison
 from satchel.evaluation.comparison import Comparison
 from satchel.evaluation.likelihood import Likelihood, likelihood
+from satchel.evaluation.translation import by_sentence
 from satchel.generation.mixing import Mix, learn_weights, part_logprobs
 from satchel.predictor import Ids
 from satchel.runs import folder as runs
@@ -32,7 +34,8 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     Without `data` it is what all of them held out, which has to be the same.
 
     Language models are measured in bits per byte, so that tokenizers may differ; where one of them loses some
-    of the text, in nats per token, and all must be the same. Classifiers and taggers are measured by their accuracy.
+    of the text, in nats per token, and all must be the same. Classifiers and taggers are measured by their accuracy,
+    translators by the mean chrF of a sentence.
     """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to compare")
@@ -41,8 +44,9 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     if len(tasks) > 1:
         raise RunError(f"found runs for different tasks: {', '.join(tasks)}", "compare runs for one task")
     labellers = [model for model in models if isinstance(model, (Classifier, Tagger))]
-    if tasks == ["translate"]:
-        raise SettingsError("translators are not compared yet", "`satchel evaluate` says how good each is")
+    translators = [model for model in models if isinstance(model, Translator)]
+    if translators:
+        return _compare_translators(names, translators, data, progress)
     if labellers:
         return _compare_labellers(names, labellers, data, progress)
     return _compare_language(names, [model for model in models if isinstance(model, LanguageModel)], data, progress)
@@ -60,6 +64,22 @@ def _compare_labellers(
             raise RunError("reads other rows of this table than the first run", where=str(model.folder))
         rights.append(comparison.UnitCosts((each.logprobs_EC.argmax(axis=1) == each.gold_E) * 1.0, np.ones(len(gold))))
     return comparison.compare([str(name) for name in names], rights, "accuracy", 1.0, _seed_groups(models))
+
+
+def _compare_translators(
+    names: Sequence[str | Path], models: Sequence[Translator], data: str | Path | None, progress: Progress
+) -> Comparison:
+    pairs = models[0].pairs(data)
+    texts = [pair[:2] for pair in pairs]
+    scores: list[comparison.UnitCosts] = []
+    for model in models:
+        if data is None and [pair[:2] for pair in model.pairs()] != texts:
+            raise RunError("the runs did not hold out the same pairs", "name some with --data")
+        progress(f"translating with {model.folder.name}", len(scores) / len(models))
+        found = [each.target for each in model.predict(pair.source for pair in pairs)]
+        likeness = by_sentence(found, [pair.target for pair in pairs])
+        scores.append(comparison.UnitCosts(np.array(likeness), np.ones(len(likeness))))
+    return comparison.compare([str(name) for name in names], scores, "sentence_chrf", 1.0, _seed_groups(models))
 
 
 def _compare_language(

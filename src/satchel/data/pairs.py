@@ -9,7 +9,7 @@ import numpy.typing as npt
 from satchel.text.tables import TextPair
 
 # A group of pairs that share sentences is held out whole, and is not more than this share of what is to be.
-LARGEST_GROUP = 0.1
+LARGEST_GROUP = 0.5
 
 
 def held_out_pairs(pairs: Sequence[TextPair], fraction: float, seed: int) -> npt.NDArray[np.bool_]:

@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values of some runs on one text; of a cost the smaller is better, of the accuracy the larger."""
+    """The values of some runs on one text; of a cost the smaller is better, of accuracy and likeness the larger."""
 
     metric: str
     units: int
@@ -74,11 +74,11 @@ class Comparison:
 
     @property
     def larger_is_better(self) -> bool:
-        return self.metric == "accuracy"
+        return self.metric in ("accuracy", "sentence_chrf")
 
     @property
     def unit(self) -> str:
-        return "rows" if self.metric == "accuracy" else "documents or blocks"
+        return "rows" if self.larger_is_better else "documents or blocks"
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,12 @@ def signatures(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[st
     return str(bleu.get_signature()), str(chrf.get_signature())
 
 
+def by_sentence(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """Return the chrF of each translation by itself."""
+    *_, chrf = _metrics()
+    return [float(chrf.sentence_score(a, [b]).score) for a, b in zip(hypotheses, references, strict=True)]
+
+
 def _metrics() -> tuple[Any, Any, Any]:
     # It takes a while to import, and few need it.
     from sacrebleu.metrics.bleu import BLEU
