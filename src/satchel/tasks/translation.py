@@ -83,9 +83,11 @@ def source_batch(sources: list[Ids], boundary: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(ids_BS), torch.from_numpy(keep_BS)
 
 
-def pair_batch(sources: list[Ids], targets: list[Ids], source_boundary: int, boundary: int) -> PairBatch:
-    """Return a batch of pairs."""
-    inputs_BT, _ = padded([np.append(boundary, ids) for ids in targets], boundary)
+def pair_batch(
+    sources: list[Ids], targets: list[Ids], source_boundary: int, boundary: int, inputs: list[Ids] | None = None
+) -> PairBatch:
+    """Return a batch of pairs. Where `inputs` are given, the writer reads those, and is to say the targets."""
+    inputs_BT, _ = padded([np.append(boundary, ids) for ids in (targets if inputs is None else inputs)], boundary)
     targets_BT, _ = padded([np.append(ids, boundary) for ids in targets], NO_TARGET)
     return PairBatch(*source_batch(sources, source_boundary), torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT))
 

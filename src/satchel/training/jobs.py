@@ -156,12 +156,15 @@ class LabelJob:
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""
-        rows = np.array_split(self._batches.rows(step), parts)[part]
+        whole = self._batches.rows(step)
+        # Of the whole batch: what is read does not depend on who reads it.
+        whole_BT, keeps_BT = self._texts.batch(whole)
+        whole_BT = with_noise(whole_BT, self._texts.ids, self.boundary, self._settings, step)
+        chosen = np.array_split(np.arange(len(whole)), parts)[part]
+        rows, ids_BT, keep_BT = whole[chosen], whole_BT[chosen], keeps_BT[chosen]
         if not len(rows):
             return nothing(self.network)
-        ids_BT, keep_BT = self._texts.batch(rows)
-        ids_BT = with_noise(ids_BT, self._texts.ids, self.boundary, self._settings, step, part)
-        gold = self._gold_of(rows)
+        gold = self._gold_of(rows, ids_BT.shape[1])
         ids, keep, wanted, *weights = moved(
             self.network, *map(torch.from_numpy, (ids_BT, keep_BT, gold)), *self._weights
         )
@@ -176,12 +179,13 @@ class LabelJob:
         targets = int((gold != NO_TARGET).sum())
         return Loss(_with_penalty(self.network.encoder, ids, total, targets), targets, int(keep_BT.sum()))
 
-    def _gold_of(self, rows: Ints) -> Ints:
+    def _gold_of(self, rows: Ints, length: int) -> Ints:
         """Return the labels of some texts (B,), or the tags of their places (B, T)."""
         if isinstance(self.network, ClassificationNetwork):
             return self._gold[rows]
         texts = self._texts
-        return padded([self._gold[texts.starts_R[row] : texts.stops_R[row]] for row in rows], NO_TARGET)[0]
+        gold, _ = padded([self._gold[texts.starts_R[row] : texts.stops_R[row]] for row in rows], NO_TARGET)
+        return np.pad(gold, ((0, 0), (0, length - gold.shape[1])), constant_values=NO_TARGET)
 
     def validate(self) -> Measured | None:
         """Return how wrong and how often right it is about what was held out, where it knows the label."""

@@ -3,14 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from satchel.data.batches import Ints, RowBatches, find_texts, generator
+from satchel.data.batches import Ints, RowBatches, find_texts, generator, noisy
 from satchel.data.merges import fallen_apart
 from satchel.predictor import Ids
 from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.translation import NetworkTranslator, PairBatch, TranslationNetwork, pair_batch
-from satchel.training.jobs import moved, nothing, with_noise
+from satchel.training.jobs import moved, nothing
 from satchel.training.loop import Loss, Measured
 from satchel.training.settings import TrainingSettings
 
@@ -60,23 +59,31 @@ class PairJob:
             return None
         # What happens to a pair does not depend on who reads it.
         sources, targets = (
-            [self._read(side, texts[rows[place]], step, place) for place in chosen]
+            [self._split(side, texts[rows[place]], step, place) for place in chosen]
             for side, texts in ((self._sources, self._source_texts), (self._targets, self._target_texts))
         )
-        made = pair_batch(sources, targets, self._sources.boundary, self._targets.boundary)
-        changed = (
-            torch.from_numpy(with_noise(ids.numpy(), side.ids, side.boundary, self._settings, step, part, number))
-            for number, (ids, side) in enumerate(((made.sources, self._sources), (made.inputs, self._targets)))
+        read, inputs = (
+            [self._noisy(side, ids, step, place) for ids, place in zip(texts, chosen, strict=True)]
+            for side, texts in ((self._sources, sources), (self._targets, targets))
         )
-        sources_BS, inputs_BT = changed
-        return PairBatch(sources_BS, made.keep, inputs_BT, made.targets)
+        return pair_batch(read, targets, self._sources.boundary, self._targets.boundary, inputs)
 
-    def _read(self, side: Side, ids: Ids, step: int, place: int) -> Ids:
+    def _split(self, side: Side, ids: Ids, step: int, place: int) -> Ids:
         share = self._settings.merge_dropout
         if not share or side.parts_V2 is None:
             return ids
-        chance = generator("merges", self._settings.seed, step, int(place), side is self._sources)
-        return fallen_apart(ids, side.parts_V2, share, chance)
+        return fallen_apart(ids, side.parts_V2, share, self._chance("merges", side, step, place))
+
+    def _noisy(self, side: Side, ids: Ids, step: int, place: int) -> Ids:
+        share = self._settings.noise
+        if not share or not len(ids):
+            return ids
+        return noisy(
+            np.asarray(ids, np.int64), side.ids, share, side.boundary, self._chance("noise", side, step, place)
+        )
+
+    def _chance(self, what: str, side: Side, step: int, place: int) -> np.random.Generator:
+        return generator(what, self._settings.seed, step, int(place), side is self._sources)
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""

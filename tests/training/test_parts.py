@@ -1,0 +1,76 @@
+"""A step's batch is the same however many read it: parts add up to the whole, noise and all."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from satchel.data.merges import merged_of
+from satchel.models.build import build_encoder, build_pair
+from satchel.models.recurrent import RecurrentSettings
+from satchel.models.recurrent_pair import RecurrentPairSettings
+from satchel.tasks.classification import ClassificationNetwork
+from satchel.tasks.tagging import TaggingNetwork
+from satchel.tasks.translation import TranslationNetwork
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from satchel.training.jobs import LabelJob
+from satchel.training.pair_job import PairJob, Side
+from satchel.training.settings import TrainingSettings
+
+TEXT = "the lowest tower is lower than the newest tower and the newer towers are the widest"
+SETTINGS = TrainingSettings(steps=1, batch_tokens=60, noise=0.5, merge_dropout=0.5, label_smoothing=0.1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(TokenizerSettings(kind="bpe", size=300), [TEXT * 20], 2000)
+
+
+def side(tokenizer: Tokenizer, seed: int) -> Side:
+    """Return twelve texts of several lengths."""
+    chance, words = np.random.default_rng(seed), TEXT.split()
+    parts = [np.array([tokenizer.boundary])]
+    for _ in range(12):
+        text = " ".join(chance.choice(words, chance.integers(1, 6)))
+        parts.append(np.append(tokenizer.encode(text).ids, tokenizer.boundary))
+    return Side(np.concatenate(parts), tokenizer.boundary, merged_of(tokenizer))
+
+
+def job(kind: str, tokenizer: Tokenizer) -> Any:
+    torch.manual_seed(0)
+    ids, size = side(tokenizer, 1), tokenizer.size + 1
+    if kind == "translate":
+        network = TranslationNetwork(build_pair(RecurrentPairSettings(width=8), size, size))
+        return PairJob(network.double(), side(tokenizer, 0), ids, SETTINGS)
+    encoder = build_encoder(RecurrentSettings(width=8), size, causal=False)
+    chance = np.random.default_rng(2)
+    if kind == "tag":
+        gold = np.where(ids.ids == ids.boundary, -100, chance.integers(0, 3, len(ids.ids)))
+        return LabelJob(TaggingNetwork(encoder, 3).double(), ids.ids, gold, ids.boundary, SETTINGS)
+    gold = chance.integers(0, 3, 12)
+    return LabelJob(ClassificationNetwork(encoder, 3).double(), ids.ids, gold, ids.boundary, SETTINGS)
+
+
+@pytest.mark.parametrize("kind", ["translate", "tag", "classify"])
+@pytest.mark.parametrize("parts", [2, 3, 40])
+def test_parts_add_up_to_the_whole(kind: str, parts: int, tokenizer: Tokenizer) -> None:
+    made = job(kind, tokenizer)
+    for step in (0, 1, 5):
+        whole = made.loss(step, 0, 1)
+        found = [made.loss(step, part, parts) for part in range(parts)]
+        assert sum(each.targets for each in found) == whole.targets
+        assert sum(each.tokens for each in found) == whole.tokens
+        torch.testing.assert_close(sum(each.total for each in found), whole.total, rtol=1e-10, atol=1e-10)
+
+
+def test_pieces_and_words_change_from_step_to_step(tokenizer: Tokenizer) -> None:
+    made = job("translate", tokenizer)
+    first, again = (made.batch(0) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    later = made.batch(made.steps_per_epoch)  # perhaps the same pairs, but not the same pieces
+    assert first.inputs.shape != later.inputs.shape or not torch.equal(first.inputs, later.inputs)
+    # What is read is changed, what is to be said is not: it spells words of the text.
+    for row in first.targets:
+        said = tokenizer.decode([int(id_) for id_ in row if id_ >= 0 and id_ != tokenizer.boundary])
+        assert set(said.split()) <= set(TEXT.split())
