@@ -126,6 +126,49 @@ def tokenizer_size(characters: int) -> Choice:
     return Choice("tokenizer.size", default_size(characters), f"a text of {characters:,} characters")
 
 
+# --- translators ---------------------------------------------------------------------------------------------
+
+
+# Whoever reads pairs less often than this learns more with a smaller network.
+PAIR_READINGS = 8
+PAIR_SHAPES = (
+    Shape(64, 2, 4),
+    Shape(96, 2, 4),
+    Shape(128, 3, 4),
+    Shape(192, 3, 4),
+    Shape(256, 3, 4),
+    Shape(384, 4, 6),
+    Shape(512, 6, 8),
+)
+PAIR_BATCH = 2048
+
+
+def pair_parameters(shape: Shape, vocabulary: int) -> int:
+    """Return how many numbers a source token and a target token are multiplied with, and the scores."""
+    return 28 * shape.layers * shape.width**2 + vocabulary * shape.width
+
+
+def pair_shape(budget: Budget, vocabulary: int, tokens: float) -> Iterator[Choice]:
+    """Return the size of a Transformer that is to read pairs of so many target tokens."""
+    fitting = [
+        shape
+        for shape in PAIR_SHAPES
+        if budget.read_by(pair_parameters(shape, vocabulary)) >= PAIR_READINGS * max(1.0, tokens)
+    ]
+    shape = fitting[-1] if fitting else PAIR_SHAPES[0]
+    for name, value in shape._asdict().items():
+        yield Choice(f"model.{name}", value, f"the largest that reads the pairs {PAIR_READINGS} times in the time")
+
+
+def pair_reading(is_bpe: bool) -> Iterator[Choice]:
+    """Return how pairs are read: they are few, and read often."""
+    yield Choice("training.batch_tokens", PAIR_BATCH, "small steps, and many of them")
+    yield Choice("training.label_smoothing", 0.1, "pairs are few, and read often")
+    yield Choice("model.dropout", 0.1, "pairs are few, and read often")
+    if is_bpe:
+        yield Choice("training.merge_dropout", 0.1, "a word is not always the same pieces")
+
+
 # --- classifiers of words and pairs of words ----------------------------------------------------------------
 
 

@@ -184,6 +184,7 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
     if recipe is None:
         _language_defaults(choices, str(data), existing)
         _classifier_defaults(choices, str(data), existing)
+        _translator_defaults(choices, str(data), existing)
     _suited(choices, str(data), existing)
     return Plan(
         build_settings(choices.tree, where),
@@ -330,6 +331,26 @@ def _classifier_defaults(choices: Choices, data: str, existing: Tokenizer | None
     for choice in defaults.averaging(round(characters * len(first) / seen), characters):
         is_budget = choice.key == "training.epochs" and choices.is_set("training.steps")
         if not is_budget:
+            choices.choose(*choice)
+
+
+def _translator_defaults(choices: Choices, data: str, existing: Tokenizer | None) -> None:
+    """Choose what suits a number of pairs and a time."""
+    settings = build_settings(choices.tree)
+    if settings.task != "translate" or data in BUILTINS or data == "-":
+        return
+    kind = existing.kind if existing else settings.tokenizer.kind
+    characters = _characters(open_corpus(data, settings.data))
+    if existing is None and kind in ("bpe", "unigram"):
+        choices.choose(*defaults.tokenizer_size(characters))
+    vocabulary = existing.size if existing else _vocabulary(choices, kind)
+    tokens = characters / 2 / defaults.characters_per_token(kind, vocabulary)
+    for choice in defaults.pair_reading(kind == "bpe"):
+        choices.choose(*choice)
+    training: Any = build_settings(choices.tree).training
+    named = any(choices.is_set(f"model.{name}") for name in ("width", "layers", "heads"))
+    if settings.model.kind in ATTENDING and not named:
+        for choice in defaults.pair_shape(_budget(training, tokens), vocabulary, tokens):
             choices.choose(*choice)
 
 

@@ -165,15 +165,14 @@ class _Search:
         beam = self.searching.beam
         encoded, self.state = self.network.pair.step(last_R1, self.state)
         scores_RV = self.network.scores(encoded[:, -1])
-        if self.unknown is not None:
-            scores_RV[:, self.unknown] = -torch.inf
         norms_R1 = scores_RV.logsumexp(dim=-1, keepdim=True)
         vocabulary = scores_RV.shape[1]
+        if self.unknown is not None:
+            scores_RV = scores_RV.index_fill(1, torch.tensor([self.unknown], device=self.device), -torch.inf)
         if any(has_to_end):
-            ends = torch.tensor(has_to_end, device=self.device).repeat_interleave(beam)
-            only = torch.full_like(scores_RV[ends], -torch.inf)
-            only[:, self.boundary] = scores_RV[ends, self.boundary]
-            scores_RV[ends] = only
+            ends_R1 = torch.tensor(has_to_end, device=self.device).repeat_interleave(beam)[:, None]
+            goes_on_V = torch.arange(vocabulary, device=self.device) != self.boundary
+            scores_RV = scores_RV.masked_fill(ends_R1 & goes_on_V, -torch.inf)
         # The best of all rows are among the best of each.
         best_RC, tokens_RC = scores_RV.topk(min(2 * beam, vocabulary))
         totals_BC = (totals_BK.view(-1, 1) + best_RC - norms_R1).view(len(totals_BK), -1)
