@@ -11,8 +11,8 @@ from satchel.lessons import LESSONS
 from tests.cli.conftest import Cli, answer
 
 NAMES = [
-    "counting", "dan", "rnn", "api", "attention", "self-attention", "scaling", "heads", "block", "positions", "masking",
-    "training-pairs", "classifier", "perplexity", "sense-selection",
+    "counting", "dan", "rnn", "api", "attention", "self-attention", "encoder-decoder", "scaling", "heads", "block",
+    "positions", "masking", "training-pairs", "classifier", "perplexity", "sense-selection",
 ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ import torch
 
 import satchel
 from satchel import api, durable, tensors
-from satchel.api import network_training
+from satchel.api import events, jobs
 from satchel.cli import main as command_line
 from satchel.data.batches import generator
 from satchel.errors import RunError
@@ -123,7 +123,7 @@ def made() -> Iterator[Runs]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     # A sample of a few tokens disturbs as much as a long one.
-    with patched(network_training, "SAMPLE_TOKENS", 4):
+    with patched(jobs, "SAMPLE_TOKENS", 4):
         for folder in new_place():
             yield Runs(folder)
     torch.set_num_threads(before)
@@ -1156,7 +1156,7 @@ def test_neither_saves_nor_validations_nor_samples_change_the_curve(
     ends = {}
     common: dict[int, set[str]] = {}
     for saves, validations, samples in [(1, 1, 0.0), (1, 1000, 30.0), (7, 1, 0.0), (7, 3, 30.0), (1000, 1000, 0.0)]:
-        monkeypatch.setattr(network_training, "SAMPLE_EVERY", samples)
+        monkeypatch.setattr(events, "SAMPLE_EVERY", samples)
         options = {"training.checkpoint_every": saves, "training.evaluate_every": validations}
         run = begin(made.text, "transformer", place / f"{saves}-{validations}-{samples}", **options)
         assert go_on(run) == 0

@@ -13,7 +13,7 @@ from satchel.predictor import Floats
 # Of a source, to find sources that are like it.
 LETTERS = 4
 # As many of those that share most with a source are compared with it in full.
-COMPARED = 20
+COMPARED = 10
 
 
 @dataclass(frozen=True)
