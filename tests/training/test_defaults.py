@@ -32,6 +32,14 @@ def test_more_time_never_means_a_smaller_network() -> None:
         assert read == sorted(read)
 
 
+def test_twice_the_threads_are_as_good_as_twice_the_time(text: Path) -> None:
+    one, two = (
+        api.plan(text, minutes=minutes, threads=threads).settings.model for minutes, threads in ((8, 1), (4, 2))
+    )
+    assert one == two
+    assert one != api.plan(text, minutes=8, threads=64).settings.model
+
+
 def test_the_shapes_are_a_ladder_of_work() -> None:
     work = [shape.parameters(1000) for shape in SHAPES]
     assert all(1.5 < b / a < 5 for a, b in pairwise(work))

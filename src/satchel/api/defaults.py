@@ -84,9 +84,9 @@ class Budget:
         return min(SHAPES, key=lambda shape: abs(math.log(shape.parameters(vocabulary) / self.parameters)))
 
 
-def minutes_of_work(minutes: float, device: str = "cpu") -> Budget:
-    """Return what this machine does in so many minutes."""
-    return Budget(work=60 * minutes * CARD_RATES.get(device, CORE_RATE * (os.cpu_count() or 1)))
+def minutes_of_work(minutes: float, device: str = "cpu", threads: int = 0) -> Budget:
+    """Return what this machine does in so many minutes, on so many threads of its processor; 0 is all of them."""
+    return Budget(work=60 * minutes * CARD_RATES.get(device, CORE_RATE * (threads or os.cpu_count() or 1)))
 
 
 def characters_per_token(kind: str, size: int) -> float:

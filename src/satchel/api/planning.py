@@ -367,7 +367,7 @@ def _vocabulary(choices: Choices, kind: str) -> int:
 
 def _budget(training: Any, tokens: float) -> defaults.Budget:
     if training.minutes is not None:
-        return defaults.minutes_of_work(training.minutes, training.device)
+        return defaults.minutes_of_work(training.minutes, training.device, training.threads)
     if training.epochs is not None:
         return defaults.Budget(tokens=training.epochs * tokens)
     return defaults.Budget(tokens=training.steps * training.batch_tokens)
