@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from satchel.errors import DataError
-from satchel.predictor import Floats
+from satchel.looking.ranks import spearman
 from satchel.text.reading import Corpus, file_source, lines
 
 ENDINGS = (".txt", ".csv", ".tsv")
@@ -80,17 +80,3 @@ def agreement(
         for way in found[0][1]:
             correlations[way] = spearman(rated, np.array([alike[way] for _, alike in found]))
     return Agreement(name, len(ratings), len(found), correlations)
-
-
-def spearman(a: Floats, b: Floats) -> float:
-    """Return the correlation of the ranks of two lists; those that are equal share theirs."""
-    first, second = (ranks - ranks.mean() for ranks in (_ranks(a), _ranks(b)))
-    spread = float(np.sqrt((first**2).sum() * (second**2).sum()))
-    return float((first * second).sum() / spread) if spread else 0.0
-
-
-def _ranks(values: Floats) -> Floats:
-    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks: Floats = ((ends - counts + ends - 1) / 2)[where]
-    return ranks
