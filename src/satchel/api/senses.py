@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from satchel.api.asking import known_ids, likeliest, next_token, read_prefix
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
 from satchel.api.models import Model
@@ -23,7 +24,7 @@ from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
-from satchel.text.words import Word, word_ids, words_of
+from satchel.text.words import Word, words_of
 
 # How much of the training text is looked at to see how senses are used, and how much is shown around a word.
 TOKENS_SEEN = 20_000
@@ -163,14 +164,7 @@ class SenseReader:
 
     def ids_of(self, word: str) -> list[int]:
         """Return the tokens of a word as it stands inside a sentence."""
-        ids = word_ids(self.tokenizer, word) if word.strip() else []
-        if not ids:
-            raise DataError(f"found {word!r}, expected a word")
-        if self.tokenizer.unknown in ids:
-            raise DataError(
-                f"{word!r} is no word of this vocabulary",
-                "give one that is in the training text, spelled as it is there; pieces of words (bpe) know all",
-            )
+        ids = known_ids(self.tokenizer, word)
         if len(ids) > self.backpack.context:
             raise DataError(f"found a word of {len(ids):,} tokens, expected {self.backpack.context:,} at most")
         return ids
@@ -269,10 +263,13 @@ class SenseReader:
             raise RunError("is no language model: nothing comes next", "name one", where=str(self.model.folder))
         if target is None and versus is not None:
             raise SettingsError("found what to compare with, but no target", "give a target too")
-        ids, notes = self._prefix(prefix)
-        follows_space = not prefix or prefix[-1].isspace()
-        chosen = self._likeliest(ids) if target is None else self._token(target, notes, follows_space)
-        other = None if versus is None else self._token(versus, notes, follows_space)
+        assert isinstance(self.model, LanguageModel)
+        ids, notes = read_prefix(self.tokenizer, self.backpack.context, prefix)
+        if target is None:
+            chosen = likeliest(self.model.predictor, ids)
+        else:
+            chosen = next_token(self.tokenizer, target, prefix, notes)
+        other = None if versus is None else next_token(self.tokenizer, versus, prefix, notes)
         if network.ngram is not None:
             notes.append("this explains the network's score; the n-grams it stands on have a say of their own")
         found = contributions.of_next(network, ids, chosen, other)
@@ -281,7 +278,7 @@ class SenseReader:
 
     def weights(self, text: str) -> tuple[tuple[str, ...], Floats]:
         """Return the words of a text, and how much each of their senses counts at its end; for labels, all over it."""
-        ids, _ = self._prefix(text)
+        ids, _ = read_prefix(self.tokenizer, self.backpack.context, text)
         shares_T = torch.zeros(len(ids))
         shares_T[-1] = 1
         if not self.backpack.causal:
@@ -318,35 +315,6 @@ class SenseReader:
             tuple(notes),
         )
 
-    def _prefix(self, prefix: str) -> tuple[Ids, list[str]]:
-        """Return what is read of a text before something comes next, as generation reads it."""
-        ids = np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(prefix).ids]).astype(np.int64)
-        context = self.backpack.context
-        if len(ids) <= context:
-            return ids, []
-        kept = max(1, context // 2)
-        return ids[-kept:], [f"the text is longer than the context of {context:,}: its last {kept:,} tokens are read"]
-
-    def _likeliest(self, ids: Ids) -> int:
-        assert isinstance(self.model, LanguageModel)
-        predictor = self.model.predictor
-        logprobs_BV, _ = predictor.step(ids[None], predictor.start(1))
-        return int(logprobs_BV[0].argmax())
-
-    def _token(self, target: str | int, notes: list[str], follows_space: bool = False) -> int:
-        """Return the token a target begins with: a word with the space before it, unless that is there already."""
-        if isinstance(target, int):
-            if not 0 <= target <= self.tokenizer.boundary:
-                raise SettingsError(f"found the token {target}, expected 0 to {self.tokenizer.boundary}")
-            return target
-        ids = [int(id_) for id_ in self.tokenizer.encode(target).ids] if follows_space else self.ids_of(target)
-        if not ids or self.tokenizer.unknown in ids:
-            raise DataError(f"{target!r} is no word of this vocabulary", "give one that is in the training text")
-        if len(ids) > 1:
-            parts = " ".join(repr(self.tokenizer.text_of(id_)) for id_ in ids)
-            notes.append(f"{target!r} is {len(ids)} tokens ({parts}): this explains the first")
-        return ids[0]
-
     # --- all of a file
 
     def totals(
@@ -381,7 +349,7 @@ class SenseReader:
         assert isinstance(self.model, LanguageModel)
         ids = self.model.tokens_of(data)
         pieces = pieces_of(ids, self.tokenizer.boundary, self.backpack.context, TOKENS_SEEN, following=1)
-        chosen, other = (None if text is None else self._token(text, []) for text in (target, versus))
+        chosen, other = (None if text is None else known_ids(self.tokenizer, text)[0] for text in (target, versus))
         for number, piece in enumerate(pieces):
             progress("adding up", number / len(pieces))
             words = words_of(self.tokenizer, piece[:-1].tolist())
