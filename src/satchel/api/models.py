@@ -22,6 +22,8 @@ from satchel.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from satchel.api.networks import NetworkSettings, TranslationSettings
     from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
+    from satchel.looking.lens import Lens
+    from satchel.looking.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,21 @@ class Model:
     def similarity(self, first: str, second: str) -> "Alike":
         """Return how alike two words are, sense by sense."""
         return self.reader.alike(first, second)
+
+    def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace":
+        """Return what the model did with a text: one forward pass, by site; of a translator, towards this target.
+
+        A text that is longer than the model's context is read from its token `start` on.
+        """
+        from satchel.api.tracing import trace_model
+
+        return trace_model(self, text, target, start)
+
+    def lens(self, text: str, start: int = 0) -> "Lens":
+        """Return what each layer would have said of a text, had it been the last one."""
+        from satchel.api.tracing import lens_of
+
+        return lens_of(self, self.trace(text, start=start))
 
     @property
     def majority(self) -> int:
