@@ -85,7 +85,7 @@ def test_values_are_arrays_or_tensors_without_the_axis_of_the_batch() -> None:
 
 def test_what_is_not_there_is_told_with_what_there_is() -> None:
     _, trace = traced("usual")
-    with pytest.raises(SettingsError, match="no site blocks.9"):
+    with pytest.raises(SettingsError, match=r"no site blocks\.9"):
         trace["blocks.9.output"]
     with pytest.raises(SettingsError, match="layers 0 to 1"):
         trace.attention[2]

@@ -61,9 +61,9 @@ def _of_language_model(model: LanguageModel, text: str, start: int) -> Trace:
 def _of_labels(model: Tagger | Classifier, text: str, start: int) -> Trace:
     tokenizer = model.tokenizer
     if isinstance(model, Tagger):
-        tokens, places_N = scratch_tagged([text], tokenizer, model.unit)
+        tokens, places = scratch_tagged([text], tokenizer, model.unit)
         # Without the boundaries around it.
-        ids_T, places_N = np.asarray(tokens.ids[1:-1], np.int64), np.asarray(places_N - 1, np.int64)
+        ids_T, places_N = np.asarray(tokens.ids[1:-1], np.int64), np.asarray(places, np.int64) - 1
         tagged = model.tag(text)
         names, chances = tagged.tags, np.array(tagged.probabilities)
     else:
