@@ -60,6 +60,7 @@ def _of_language_model(model: LanguageModel, text: str, start: int) -> Trace:
 
 def _of_labels(model: Tagger | Classifier, text: str, start: int) -> Trace:
     tokenizer = model.tokenizer
+    ids_T: Ids
     if isinstance(model, Tagger):
         tokens, places = scratch_tagged([text], tokenizer, model.unit)
         # Without the boundaries around it.
