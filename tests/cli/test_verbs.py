@@ -321,7 +321,7 @@ def test_a_run_of_another_task_is_refused(cli: Cli, run: Path, verse: Path) -> N
     manifest["files"]["config.json"] = {"size": len(config), "sha256": hashlib.sha256(config).hexdigest()}
     (run / "manifest.json").write_text(json.dumps(manifest))
     code, _, said = cli("evaluate", run, verse)
-    assert (code, "is a run for the task translate" in said) == (2, True)
+    assert (code, "its task is not that of its settings" in said) == (2, True)
 
 
 def test_bad_bytes_are_repaired_on_request_and_counted(cli: Cli, tmp_path: Path) -> None:

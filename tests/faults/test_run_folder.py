@@ -308,7 +308,7 @@ CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an unknown key": (setting("code", "os.system"), "config.json: code"),
     "settings of another kind": (setting("settings", []), "config.json: settings"),
     "another kind of model": (setting("settings.model.kind", "os.system"), "config.json: model.kind"),
-    "another task": (setting("task", "translate"), "is a run for the task translate"),
+    "another task": (setting("task", "translate"), "its task is not that of its settings"),
     "an unknown task": (setting("task", "rm"), "config.json: task"),
     "a newer version": (setting("schema_version", 2), "config.json: schema_version"),
     "another tokenizer": (setting("tokenizer.sha256", "0" * 64), "tokenizer.json: is not the tokenizer"),

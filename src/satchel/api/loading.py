@@ -9,7 +9,6 @@ from satchel import config, durable, tensors
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
 from satchel.api.settings import (
-    TASKS,
     ClassifierSettings,
     LanguageSettings,
     MixRunSettings,
@@ -153,12 +152,6 @@ def read_settings(
     """Return the settings of a run by its task and the kind of its model."""
     where = str(folder / runs.CONFIG)
     model = described.settings.get("model")
-    if described.task not in TASKS:
-        raise RunError(
-            f"is a run for the task {described.task}, and this version knows {' and '.join(TASKS)}",
-            "open it with the version that wrote it",
-            where=str(folder),
-        )
     if described.settings.get("task") != described.task:
         raise RunError("its task is not that of its settings", where=where)
     if isinstance(model, dict) and model.get("kind") == "mix":
