@@ -1,9 +1,10 @@
 """What `satchel train DATA --minutes M` makes of texts and tables of several sizes, without a setting.
 
-python bench/defaults.py [--only NAME...] [--minutes 2 10] [--threads 1] [--sweep]
+python bench/defaults.py [--only NAME...] [--minutes 2 10] [--threads 1] [--sweep [KEY...]]
 
 Beside it stands what counting makes of the same data; and with --sweep, networks that differ from the chosen one in
-one thing each: if one of them is much better, the choice was wrong. All are scored on the same held-out data, which
+one thing each (all of those below, or the settings that are named): if one of them is much better, the choice was
+wrong. All are scored on the same held-out data, which
 no choice was made on. Each training should have its cores for itself: the whole table takes hours.
 """
 
@@ -112,7 +113,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[""], help="parts of the names of the data to take")
     parser.add_argument("--minutes", type=float, nargs="*", default=[2.0, 10.0])
     parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
-    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--sweep", nargs="*", metavar="KEY", help="what is varied; without a key, all of it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -125,7 +126,9 @@ def main() -> None:
                 planned = api.plan(data.train, **budget)
                 print(f"  {minutes:g} minutes: {'; '.join(planned.reasons)}")
                 print(f"  {'as chosen':<60}{measured(data, folder / 'run', **budget)}", flush=True)
-                for change in variations(planned.settings) if options.sweep else ():
+                for change in variations(planned.settings) if options.sweep is not None else ():
+                    if options.sweep and not set(options.sweep) & set(change):
+                        continue
                     said = ", ".join(f"{key}={value}" for key, value in change.items())
                     found = measured(data, folder / "run", **budget, settings=change)
                     print(f"  {said:<60}{found}", flush=True)
