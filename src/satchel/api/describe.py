@@ -109,9 +109,11 @@ def _run(folder: Path) -> dict[str, Any]:
     }
     counted: dict[str, Any] = {}
     if not isinstance(settings, (LanguageSettings, ClassifierSettings, MixRunSettings)):
-        from satchel.api.networks import network_costs
+        from satchel.api.networks import network_costs, site_names
 
-        counted = _costs(network_costs(settings, described.tokenizer.size + 1))
+        vocabulary = described.tokenizer.size + 1
+        counted = _costs(network_costs(settings, vocabulary))
+        counted["sites"] = site_names(settings, vocabulary, len(described.labels))
     return {
         "run": str(folder),
         "task": described.task,

@@ -10,6 +10,7 @@ from torch import nn
 from satchel import tensors
 from satchel.api.settings import SharedSettings
 from satchel.errors import RunError, SettingsError
+from satchel.looking import trace
 from satchel.models.build import EncoderSettings, PairSettings, build_encoder, build_pair
 from satchel.models.contract import CausalEncoder, Encoder
 from satchel.models.costs import Costs, count, weightless
@@ -19,6 +20,7 @@ from satchel.models.settings import ModelSettings
 from satchel.models.transformer import TransformerSettings
 from satchel.models.transformer_pair import TransformerPairSettings
 from satchel.ngram.tables import Table, table_from_arrays
+from satchel.nn.sites import sites
 from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
@@ -100,6 +102,17 @@ def network_costs(settings: TrainedSettings, vocabulary: int) -> Costs:
     with weightless():
         encoder = build_encoder(settings.model, vocabulary, causal=is_causal)
     return count(encoder, length, tied_logits=encoder.embedding if is_causal else None)
+
+
+def site_names(settings: TrainedSettings, vocabulary: int, labels: int) -> list[str]:
+    """Return the names of the network's sites, as traces have them, without making it."""
+    with weightless():
+        if isinstance(settings, TranslationSettings):
+            return [trace.short(name) for name in sites(build_translator(settings, vocabulary, vocabulary))]
+        assert isinstance(settings, NetworkSettings)
+        if isinstance(settings.model, OwnSettings):
+            return []
+        return [trace.short(name) for name in sites(build_network(settings, vocabulary, labels))]
 
 
 def build_network(

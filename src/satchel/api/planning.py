@@ -16,7 +16,7 @@ from satchel.runs.folder import read_config
 from satchel.text.builtin import BUILTINS, variant
 from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import Corpus, DataSettings
-from satchel.text.tables import read_examples, read_tagged
+from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer
 
 if TYPE_CHECKING:
@@ -340,7 +340,9 @@ def _translator_defaults(choices: Choices, data: str, existing: Tokenizer | None
     if settings.task != "translate" or data in BUILTINS or data == "-":
         return
     kind = existing.kind if existing else settings.tokenizer.kind
-    characters = _characters(open_corpus(data, settings.data))
+    # Pairs are few, and a table may have other columns: they are read.
+    pairs = read_pairs(open_corpus(data, settings.data))
+    characters = sum(len(pair.source) + len(pair.target) for pair in pairs)
     if existing is None and kind in ("bpe", "unigram"):
         choices.choose(*defaults.tokenizer_size(characters))
     vocabulary = existing.size if existing else _vocabulary(choices, kind)

@@ -1,5 +1,6 @@
 """`satchel data`, `tokenize`, `info`, `export` and `import`: files in and out."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,10 +147,26 @@ def info(
     from satchel.text.display import visible
 
     tables = {key: found.pop(key) for key in ("components", "presets") if key in found}
+    names = found.pop("sites", [])
     print_pairs((key, visible(_shown(value))) for key, value in flatten(found))
+    if names:
+        print(f"\nsites (satchel look, model.trace): {', '.join(_numbered(names))}")
     for rows in tables.values():
         print()
         _print_rows(rows)
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Return names that differ in a number only as one: blocks.0-5.output."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        parts = re.match(r"(.*?)\.(\d+)\.(.*)", name)
+        before, number, after = parts.groups() if parts else (name, "", "")
+        found.setdefault((before, after), []).append(number)
+    return [
+        f"{before}.{numbers[0]}{f'-{numbers[-1]}' if len(numbers) > 1 else ''}.{after}" if after else before
+        for (before, after), numbers in found.items()
+    ]
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

@@ -63,7 +63,7 @@ class Trace:
         self.told = told or Told()
         self.remarks = tuple(notes)
         self._network, self._forward = network, forward
-        self._names = {} if network is None else {_short(name): name for name in sites(network)}
+        self._names = {} if network is None else {short(name): name for name in sites(network)}
         self._read: dict[str, Tensor] = {}
         hidden = [name for name in self._names if any(fnmatchcase(name, pattern) for pattern in HIDDEN)]
         if hidden:
@@ -215,7 +215,8 @@ class Maps:
         return total / count
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """Return the name of a site as it is told."""
     for prefix in PREFIXES:
         name = name.removeprefix(prefix)
     return name
