@@ -20,6 +20,7 @@ from typing import Any
 import satchel
 from satchel import api
 from satchel.api.defaults import SHAPES, Shape
+from satchel.config import flatten
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -124,13 +125,16 @@ def main() -> None:
             for minutes in options.minutes:
                 budget = {"minutes": minutes, "threads": options.threads}
                 planned = api.plan(data.train, **budget)
+                chosen = list(flatten(planned.settings.model_dump()))
                 print(f"  {minutes:g} minutes: {'; '.join(planned.reasons)}")
                 print(f"  {'as chosen':<60}{measured(data, folder / 'run', **budget)}", flush=True)
                 for change in variations(planned.settings) if options.sweep is not None else ():
                     if options.sweep and not set(options.sweep) & set(change):
                         continue
                     said = ", ".join(f"{key}={value}" for key, value in change.items())
-                    found = measured(data, folder / "run", **budget, settings=change)
+                    # All that was chosen is given, so that nothing else differs.
+                    given = {key: value for key, value in chosen if value is not None}
+                    found = measured(data, folder / "run", settings={**given, **change})
                     print(f"  {said:<60}{found}", flush=True)
 
 

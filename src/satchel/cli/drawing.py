@@ -110,7 +110,7 @@ def draw_points(points: Sequence[tuple[str, float, float]], height: int = 24) ->
     """Print words where they stand on a map of two directions; a word that would hide another is left out."""
     printer = console()
     width = max(NARROWEST, min(110, printer.width - 1))
-    across, down = ([point[axis] for point in points] for axis in (1, 2))
+    across, down = [x for _, x, _ in points], [y for _, _, y in points]
     left, right, low, high = min(across), max(across), min(down), max(down)
     grid = [[" "] * width for _ in range(height)]
     hidden = 0
