@@ -61,6 +61,20 @@ def test_questions_are_asked_checked_and_answered(cli: Cli, monkeypatch: pytest.
     assert "How sharp is sharp enough?" in printed
 
 
+@pytest.mark.parametrize("ending", [".html", ".svg", ".png", ".pdf", ".tex", ".ipynb"])
+def test_a_lesson_becomes_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "there" / f"attention{ending}"
+    code, printed, said = cli("lesson", "attention", "--set", "q=0,10", "-o", path)
+    assert (code, printed, said) == (0, "", f"wrote {path}\n")
+    if ending in (".html", ".svg"):
+        assert "0.9999" in path.read_text(encoding="utf-8")
+    if ending == ".tex":
+        assert "\\frac{19683}{19684}" in path.read_text(encoding="utf-8")
+    if ending == ".ipynb":
+        assert "q = (0, 10)" in path.read_text(encoding="utf-8")
+    assert path.stat().st_size > 1000
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -68,6 +82,11 @@ def test_questions_are_asked_checked_and_answered(cli: Cli, monkeypatch: pytest.
         (["lesson", "attention", "--set", "basis=3"], "unknown setting basis: did you mean base?"),
         (["lesson", "attention", "--set", "base=x"], "base: found"),
         (["lesson", "attention", "--set", "q"], "expected key=value"),
+        (["lesson", "attention", "-o", "a.docx"], "expected .html, .svg, .png, .pdf, .tex, .ipynb"),
+        (["lesson", "attention", "-o", "a.html", "--ask"], "--ask asks in the terminal, -o writes them to a file"),
+        (["lesson", "attention", "-o", "a.html", "--json"], "--json prints the steps, -o writes them to a file"),
+        (["lesson", "-o", "a.html"], "for example satchel lesson attention -o a.html"),
+        (["lesson", "attention", "--set", "base=x", "-o", "a.html"], "base: found"),
         (["info", "gpt3-huge"], "there is no preset gpt3-huge"),
         (["info", "bad.toml"], "expected heads that divide the width"),
         (["info", "worse.toml"], "unknown setting model"),
@@ -83,6 +102,7 @@ def test_bad_input_is_told_in_a_line(
     assert (code, printed) == (2, "")
     assert said in error
     assert error.startswith("satchel: ")
+    assert not list(Path().glob("a.*"))
 
 
 def test_info_counts_a_network_before_it_is_made(cli: Cli, tmp_path: Path) -> None:
@@ -117,9 +137,11 @@ def test_info_prints_the_tables_of_the_papers(cli: Cli) -> None:
     assert answer(cli, "info", "gpt3-small")["parameters"] == 125_226_240
 
 
-def test_a_lesson_does_not_wait_for_torch() -> None:
+@pytest.mark.parametrize("out", [[], *(["-o", f"a{ending}"] for ending in (".html", ".svg", ".tex", ".ipynb"))])
+def test_a_lesson_does_not_wait_for_torch(out: list[str], tmp_path: Path) -> None:
     code = (
-        "import sys; from satchel.cli.main import run; run(['lesson', 'attention']); "
-        "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+        f"import sys; from satchel.cli.main import run; code = run(['lesson', 'attention', *{out}]); "
+        "sys.exit(code or 'torch' in sys.modules or 'numpy' in sys.modules or 'altair' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import asdict
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,13 +25,18 @@ def lesson(
     name: Annotated[str | None, Argument(help="Which one; without it they are listed.")] = None,
     settings: Annotated[list[str] | None, Option("--set", help="A dial of the lesson, such as q=0,10.")] = None,
     ask: Annotated[bool, Option("--ask", help="Be asked what the lecture asks, before it is shown.")] = False,
+    out: Annotated[
+        Path | None, Option("-o", "--out", help="Write it: .html, .svg, .png, .pdf, .tex or .ipynb (a notebook).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a worked example of the lectures, step by step."""
+    """Show a worked example of the lectures, step by step, or write it to a file."""
     from satchel import config
     from satchel.errors import SettingsError
     from satchel.lessons import LESSONS
 
+    if out is not None:
+        _check_file(out, name, ask=ask, as_json=as_json)
     if name is None:
         _list(as_json)
         return
@@ -42,6 +48,10 @@ def lesson(
         raise SettingsError(f"there is no lesson {name}", f"{guess}there is {', '.join(LESSONS)}")
     chosen = LESSONS[name]
     steps = chosen.run(**config.parse_assignments(settings or []))
+    if out is not None:
+        steps.save(out)
+        say(f"wrote {out}")
+        return
     if as_json:
         emit_json(_as_json(chosen, steps))
         return
@@ -50,6 +60,21 @@ def lesson(
         _show(step, ask=ask and bool(step.question))
     dials = ", ".join(f"{key}={_dial(field.default)}" for key, field in chosen.dials.model_fields.items())
     say(f"\ndials (--set): {dials}")
+
+
+def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> None:
+    """Refuse, before anything is computed, a file that could not be written."""
+    from satchel.errors import SettingsError
+    from satchel.lessons import files
+
+    if ask or as_json:
+        other = "--ask asks in the terminal" if ask else "--json prints the steps"
+        raise SettingsError(f"{other}, -o writes them to a file", "give one of the two")
+    if name is None:
+        raise SettingsError(
+            "-o writes a lesson, found no name of one", f"for example satchel lesson attention -o {out}"
+        )
+    files.check_ending(out)
 
 
 def _list(as_json: bool) -> None:

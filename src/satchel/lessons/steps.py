@@ -6,9 +6,11 @@ Numbers are kept as fractions for as long as they are fractions, so that a lesso
 import inspect
 import math
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from pydantic import create_model
@@ -51,6 +53,39 @@ class Step:
     question: str = ""
     answer: tuple[Cell, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """Return the step as a notebook shows it."""
+        from satchel.lessons import page
+
+        return page.fragment([self])
+
+
+class Steps(list[Step]):
+    """The steps of a lesson with its dials set: they show themselves in a notebook, and become a file."""
+
+    def __init__(self, steps: Iterable[Step], lesson: "Lesson", dials: Settings) -> None:
+        super().__init__(steps)
+        self.lesson = lesson
+        self.dials = dials
+
+    @property
+    def command(self) -> str:
+        """What makes these steps in a terminal."""
+        dials = [f"--set {shlex.quote(f'{name}={spelled(value)}')}" for name, value in self.dials]
+        return " ".join(["satchel", "lesson", self.lesson.name, *dials])
+
+    def _repr_html_(self) -> str:
+        """Return the steps as a notebook shows them."""
+        from satchel.lessons import page
+
+        return page.fragment(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the steps as a page, a picture, LaTeX or a notebook, whichever the ending says."""
+        from satchel.lessons import files
+
+        files.save(self, Path(path))
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -70,11 +105,11 @@ class Lesson:
         fields: dict[str, Any] = {each.name: (each.annotation, each.default) for each in parameters}
         return create_model(f"{self.name} dials", __base__=Settings, **fields)
 
-    def run(self, **dials: object) -> list[Step]:
+    def run(self, **dials: object) -> Steps:
         """Return the steps with the dials set."""
         chosen = config.build(self.dials, {name: self._fitting(name, value) for name, value in dials.items()})
-        steps = self.function(**{name: getattr(chosen, name) for name in type(chosen).model_fields})
-        return [*steps, *([self.trained] if self.trained else [])]
+        steps = self.function(**dict(chosen))
+        return Steps([*steps, *([self.trained] if self.trained else [])], self, chosen)
 
     def _fitting(self, name: str, value: object) -> object:
         """Return a value in the form of its dial: on a command line, commas make a list of a text, and one is none."""
@@ -154,6 +189,13 @@ def shown(cell: Cell) -> str:
     rounded = f"{number:.4f}"
     # What is nearly whole must not look as if it were: it keeps its zeros.
     return rounded if float(rounded).is_integer() and not number.is_integer() else rounded.rstrip("0").rstrip(".")
+
+
+def spelled(dial: object) -> str:
+    """Return the value of a dial as it is given on a command line."""
+    if isinstance(dial, tuple):
+        return ",".join(map(spelled, dial))
+    return f"{dial:g}" if isinstance(dial, float) and float(f"{dial:g}") == dial else str(dial)
 
 
 def lines(matrix: Matrix) -> list[str]:

@@ -1,0 +1,51 @@
+"""Lessons as notebooks: the dials in the first cell, then a cell for each step."""
+
+from typing import Any
+
+from satchel.lessons.steps import Step, Steps
+
+Cell = dict[str, Any]
+
+
+def notebook(steps: Steps) -> dict[str, Any]:
+    """Return the notebook that makes these steps, as it is after it was run."""
+    lesson, dials = steps.lesson, dict(steps.dials)
+    introduction = f"# {lesson.title}\n\n{lesson.source}\n\nTurn the dials in the first cell and run all cells again."
+    turned = "\n".join(f"{name} = {_as_written(value)!r}" for name, value in dials.items())
+    given = "".join(f"\n    {name}={name}," for name in dials)
+    run = f"import satchel\n\nsteps = satchel.lessons.LESSONS[{lesson.name!r}].run({given}\n)"
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+        "cells": [
+            {"cell_type": "markdown", "id": "lesson", "metadata": {}, "source": introduction},
+            _code("dials", turned, 1),
+            _code("run", run, 2),
+            *(_code(f"step-{place}", f"steps[{place}]", place + 3, step) for place, step in enumerate(steps)),
+        ],
+    }
+
+
+def _as_written(value: object) -> object:
+    """Return the value of a dial with whole numbers as people write them; it is read back the same."""
+    if isinstance(value, tuple):
+        return tuple(map(_as_written, value))
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
+
+def _code(name: str, source: str, count: int, shows: Step | None = None) -> Cell:
+    """Return a cell of code and what it shows, if anything."""
+    data = {} if shows is None else {"text/html": shows._repr_html_(), "text/plain": shows.title}
+    result = {"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data}
+    return {
+        "cell_type": "code",
+        "id": name,
+        "metadata": {},
+        "execution_count": count,
+        "source": source,
+        "outputs": [result] if data else [],
+    }

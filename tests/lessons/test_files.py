@@ -1,0 +1,417 @@
+"""Lessons as pages, pictures, LaTeX and notebooks."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel import config
+from satchel.errors import SettingsError
+from satchel.lessons import LESSONS, Matrix, Step, Steps, files, latex, notebook, page, picture, tints
+from satchel.lessons.steps import shown
+
+SVG = "{http://www.w3.org/2000/svg}"
+# Each begins or ends something in one of the formats; the last is letters that pdfLaTeX does not know.
+HOSTILE = "<script>alert(1)</script> a&b 100% _under_ \\end{document} $x$ #1 ~^ \"q' {} ]]> 中"
+
+
+@cache
+def steps_of(name: str) -> Steps:
+    return LESSONS[name].run()
+
+
+def hostile() -> Steps:
+    return LESSONS["masking"].run(words=HOSTILE)
+
+
+def matrices(steps: Steps) -> list[Matrix]:
+    return [matrix for step in steps for matrix in step.matrices]
+
+
+class Page(HTMLParser):
+    """Reads a page: what it asks for, what is in its cells, and whether every tag is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.names: set[str] = set()
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.names |= {name for name, _ in attrs}
+        if tag != "meta":
+            self.open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts[self.open[-1]][-1] += data
+
+
+def drawn(text: str) -> tuple[list[str], ET.Element]:
+    """Return the texts of a picture, and its root."""
+    root = ET.fromstring(text)
+    return [each.text or "" for each in root.iter(f"{SVG}text")], root
+
+
+def rectangles(element: ET.Element, x: float = 0, y: float = 0) -> Iterator[tuple[float, float, float, float]]:
+    """Return the left, top, right and bottom of what is drawn, in the picture's own numbers."""
+    if moved := re.fullmatch(r"translate\(([-\d.]+) ([-\d.]+)\)", element.get("transform", "")):
+        x, y = x + float(moved[1]), y + float(moved[2])
+    if element.tag == f"{SVG}rect" and element.get("width") != "100%":
+        left, top = x + float(element.get("x", 0)), y + float(element.get("y", 0))
+        yield left, top, left + float(element.get("width", 0)), top + float(element.get("height", 0))
+    for child in element:
+        yield from rectangles(child, x, y)
+
+
+def assert_balanced(text: str) -> None:
+    """Every brace and every environment of a LaTeX document is closed."""
+    plain = "\n".join(line for line in text.split("\n") if not line.startswith("%"))
+    depth = 0
+    for character in re.sub(r"\\[{}\\]", "", plain):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        assert depth >= 0
+    assert depth == 0
+    opened: list[str] = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", plain):
+        if kind == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert opened == []
+
+
+def code(made: dict[str, Any]) -> list[str]:
+    return [cell["source"] for cell in made["cells"] if cell["cell_type"] == "code"]
+
+
+# --- every lesson in every form ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_page_holds_every_number_and_asks_for_nothing(name: str) -> None:
+    steps = steps_of(name)
+    text = page.page(steps)
+    found = Page(text)
+    cells = [shown(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
+    assert [each for each in found.texts["td"] if each] == [cell for cell in cells if cell]
+    assert found.texts["h2"] == [step.title for step in steps]
+    assert found.texts["summary"] == ["Answer"] * sum(bool(step.question) for step in steps)
+    assert not {"script", "link", "img", "iframe", "object", "base"} & set(found.tags)
+    assert not {"src", "href", "srcset", "onclick", "onload"} & found.names
+    assert not re.search(r"https?:|url\(|@import", text)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_picture_holds_every_number_and_fits_a_slide(name: str) -> None:
+    steps = steps_of(name)
+    texts, root = drawn(picture.svg(steps, steps.lesson.title))
+    cells = [shown(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
+    remaining = iter(texts)
+    assert all(cell in remaining for cell in cells)  # in this order
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    assert 1.1 < width / height < 2.5
+    for left, top, right, bottom in rectangles(root):
+        assert 0 <= left < right <= width
+        assert 0 <= top < bottom <= height
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_latex_is_balanced_and_its_rows_are_equally_long(name: str) -> None:
+    steps = steps_of(name)
+    text = latex.document(steps)
+    assert_balanced(text)
+    assert text.count(r"\section*{") == len(steps)
+    assert text.count(r"\fitted{") == len(matrices(steps))
+    for matrix in matrices(steps):
+        body = latex.matrix_body(matrix)
+        assert body in text
+        words = bool(matrix.rows or matrix.columns)
+        rows = [line for line in body.split("\n") if line.startswith("  ")]
+        assert len(rows) == len(matrix.values) + words
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(matrix.values[0]) + words - 1}
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_notebook_is_of_version_four(name: str) -> None:
+    steps = steps_of(name)
+    made = json.loads(json.dumps(notebook.notebook(steps), allow_nan=False))
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
+    assert set(made) == {"nbformat", "nbformat_minor", "metadata", "cells"}
+    names = [cell["id"] for cell in made["cells"]]
+    assert len(set(names)) == len(names) == len(steps) + 3
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in names)
+    assert set(made["cells"][0]) == {"cell_type", "id", "metadata", "source"}
+    for count, cell in enumerate(made["cells"][1:], start=1):
+        assert set(cell) == {"cell_type", "id", "metadata", "execution_count", "source", "outputs"}
+        compile(cell["source"], "cell", "exec")
+        for output in cell["outputs"]:
+            assert output["output_type"] == "execute_result"
+            assert output["execution_count"] == cell["execution_count"] == count
+            Page(output["data"]["text/html"])
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [
+        (".html", b"<!DOCTYPE html>"),
+        (".svg", b"<svg "),
+        (".png", b"\x89PNG\r\n"),
+        (".pdf", b"%PDF-"),
+        (".tex", b"% satchel lesson attention"),
+        (".ipynb", b"{"),
+    ],
+)
+def test_the_ending_says_what_is_written(ending: str, begins: bytes, tmp_path: Path) -> None:
+    assert ending in files.WRITERS
+    steps_of("attention").save(tmp_path / f"lesson{ending}")
+    assert (tmp_path / f"lesson{ending}").read_bytes().startswith(begins)
+
+
+def test_another_ending_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=r"found the ending '.docx'\nexpected .html, .svg, .png, .pdf, .tex, .ipynb"
+    ):
+        steps_of("attention").save(str(tmp_path / "lesson.docx"))
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what is in them -----------------------------------------------------------------------------------
+
+
+def test_the_fractions_of_attention_are_in_every_form() -> None:
+    steps = LESSONS["attention"].run()
+    assert page.page(steps).count(">1/6</td>") == 3
+    assert drawn(picture.svg(steps))[0].count("1/6") == 3
+    text = latex.document(steps)
+    assert (
+        "\\wordmatrix{\n"
+        r"   & \text{A} & \text{A} & \text{B} & \text{A} \cr"
+        "\n"
+        r"   & \frac{1}{6} & \frac{1}{6} & \frac{1}{2} & \frac{1}{6} \cr"
+        "\n}"
+    ) in text
+    # Rounded in a terminal, kept here.
+    assert r"\frac{1}{59052} & \frac{1}{59052} & \frac{19683}{19684}" in text
+    assert r"\begin{bmatrix}" + "\n" + r"  \frac{1}{2} & \frac{1}{2} \\[5pt]" in text
+
+
+def test_numbers_are_mathematics_in_latex() -> None:
+    cells = (Fraction(-1, 3), Fraction(1, 10**9), -float("inf"), 1.5, -2, "a_b", Fraction(4), 1e300)
+    body = latex.matrix_body(Matrix("", (cells,)))
+    assert body.split("\n")[1] == (
+        r"  -\frac{1}{3} & 1.0 \cdot 10^{-9} & -\infty & 1.5 & -2 & \text{a\_b} & 4 & 1 \cdot 10^{300} \\[5pt]"
+    )
+
+
+def test_names_of_matrices_are_symbols_or_words_in_latex() -> None:
+    text = latex.document(steps_of("self-attention"))
+    assert "\\fitted{W^{Q} = \\;\n\\begin{bmatrix}" in text
+    assert "\\fitted{E' = " in text
+    assert "\\fitted{\\text{mean of y} = " in text
+    assert "\\fitted{\\alpha_{i} = " in latex.document(steps_of("encoder-decoder"))
+
+
+def test_options_keep_their_dashes_in_latex() -> None:
+    assert r"-{}-set model.scale=none" in latex.document(steps_of("scaling"))
+
+
+def test_the_answer_is_folded_away_and_what_has_no_question_is_not() -> None:
+    asked = Step("Title", "The answer.", (Matrix("m", ((1, 2),)),), "What is it?")
+    before, details = page.fragment([asked]).split("<details>")
+    assert "What is it?" in before
+    assert "The answer." in details
+    assert "<table>" in details
+    told = page.fragment([Step("Title", "First.\nSecond.", (Matrix("m", ((1, 2),)),))])
+    assert "<details>" not in told
+    assert "<p>First.</p>\n<p>Second.</p>" in told
+
+
+def test_the_command_makes_the_same_steps_again() -> None:
+    dials = {"words": "it's a <dog>, a cat", "seed": 3}
+    steps = LESSONS["masking"].run(**dials)
+    assert Page(page.page(steps)).texts["code"] == [steps.command]
+    satchel, verb, name, *options = shlex.split(steps.command)
+    assert (satchel, verb, name) == ("satchel", "lesson", "masking")
+    assert LESSONS[name].run(**config.parse_assignments(options[1::2])) == steps
+    exact = LESSONS["perplexity"].run(probabilities=(1 / 3, 0.1))
+    again = config.parse_assignments(shlex.split(exact.command)[4:])
+    assert dict(LESSONS["perplexity"].run(**again).dials) == dict(exact.dials)
+
+
+# --- colours -------------------------------------------------------------------------------------------
+
+
+def test_the_colours_are_those_of_the_charts() -> None:
+    from satchel.looking import charts
+
+    assert (tints.INK, tints.OTHER) == (charts.INK, charts.OTHER)
+
+
+def test_blue_is_more_orange_less_and_zero_has_no_colour() -> None:
+    infinity = float("inf")
+    assert tints.tints(Matrix("", ((2, 0), (Fraction(-1), -infinity)))) == [
+        [(tints.INK, tints.STRONGEST), (tints.INK, 0)],
+        [(tints.OTHER, tints.STRONGEST / 2), (tints.FORBIDDEN, tints.STRONGEST / 2)],
+    ]
+    assert tints.on_white((tints.INK, 0)) == "#ffffff"
+    assert tints.on_white((tints.INK, 1)) == tints.INK.lower()
+    # All zero, one number, a table of words, a list of records: nothing to compare.
+    for matrix in (
+        Matrix("", ((0, 0),)),
+        Matrix("", ((5,),)),
+        Matrix("", (("a", 1), ("b", 2))),
+        Matrix("", ((4, 16), (8, 64)), columns=("n", "cost")),
+    ):
+        assert {share for row in tints.tints(matrix) for _, share in row} == {0}
+
+
+@pytest.mark.parametrize("colour", [tints.INK, tints.OTHER, tints.FORBIDDEN])
+@pytest.mark.parametrize(("paper", "ink"), [("#ffffff", "#1a1a1a"), ("#15171a", "#e8e8e8")])
+def test_numbers_are_readable_on_their_colour_in_light_and_dark(colour: str, paper: str, ink: str) -> None:
+    assert f"--paper: {paper}; --ink: {ink};" in page.PAGE_STYLE
+    ground, tint = tints.red_green_blue(paper), tints.red_green_blue(colour)
+    mixed = [a + (b - a) * tints.STRONGEST for a, b in zip(ground, tint, strict=True)]
+    lighter, darker = sorted((luminance(mixed), luminance(list(tints.red_green_blue(ink)))), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5  # WCAG 2, AA
+
+
+def luminance(colour: list[float] | list[int]) -> float:
+    parts = [part / 255 / 12.92 if part / 255 <= 0.04045 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in colour]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+# --- hostile text --------------------------------------------------------------------------------------
+
+
+def test_hostile_words_are_text_in_a_page_and_a_notebook() -> None:
+    steps = hostile()
+    for text in (page.page(steps), steps._repr_html_(), steps[0]._repr_html_()):
+        found = Page(text)
+        assert "script" not in found.tags
+        assert "<script>" not in text
+        assert set(HOSTILE.split()) <= set(found.texts["th"])
+
+
+def test_hostile_words_are_text_in_a_picture() -> None:
+    texts, root = drawn(picture.svg(hostile(), HOSTILE))
+    assert set(HOSTILE.split()) <= set(texts)
+    assert HOSTILE in texts
+    assert {element.tag for element in root.iter()} == {f"{SVG}{tag}" for tag in ("svg", "title", "rect", "g", "text")}
+
+
+def test_hostile_words_are_text_in_latex() -> None:
+    text = latex.document(hostile())
+    assert_balanced(text)
+    assert text.count(r"\end{document}") == 2  # in the comment, and at the end
+    assert text.endswith("\\end{document}\n")
+    for escaped in (r"a\&b", r"100\%", r"\_under\_", r"\$x\$", r"\#1", r"\{\}", r"\textbackslash{}end\{document\}"):
+        assert rf"\text{{{escaped}}}" in text
+    assert r"\text{\textasciitilde{}\textasciicircum{}}" in text
+    assert r"\text{[U+4E2D]}" in text
+    assert latex.escaped("-- << ,, '' ---") == "-{}- <{}< ,{}, '{}' -{}-{}-"
+
+
+def test_a_dial_cannot_leave_the_comment_of_a_document() -> None:
+    text = latex.document(LESSONS["masking"].run(words="a b\n\\input{secret}\r\x00\u202e"))
+    first, second, *_ = text.split("\n")
+    assert first.startswith("% satchel lesson masking")
+    assert r"a b\n\input{secret}" in first
+    assert second == r"\documentclass{article}"
+    assert "\x00" not in text
+    assert "\u202e" not in text
+
+
+def test_what_cannot_be_seen_is_spelled_out() -> None:
+    steps = LESSONS["masking"].run(words="a\x00b c\u202ed")
+    drawn(picture.svg(steps))  # XML has no way to say \x00
+    for text in (page.page(steps), picture.svg(steps), latex.document(steps)):
+        assert "\x00" not in text
+        assert "\u202e" not in text
+    assert r"<th scope=" + '"col">a\\x00b</th>' in page.page(steps)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX here")
+def test_latex_compiles_where_there_is_latex(tmp_path: Path) -> None:
+    for name, steps in (("hostile", hostile()), ("attention", steps_of("attention"))):
+        steps.save(tmp_path / f"{name}.tex")
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
+
+
+# --- notebooks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "dials"),
+    [
+        ("attention", {"q": (0, 10), "sequence": "ABAA"}),
+        ("masking", {"words": HOSTILE, "seed": 2}),
+        ("perplexity", {"probabilities": (0.1, 1 / 3)}),
+        ("sense-selection", {"scale": False}),
+    ],
+)
+def test_a_notebook_runs_from_top_to_bottom_without_jupyter(
+    name: str, dials: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    steps = LESSONS[name].run(**dials)
+    made = notebook.notebook(steps)
+    space: dict[str, Any] = {}
+    first, second, *rest = code(made)
+    exec(first, space)
+    assert {dial: space[dial] for dial in dials} == dials
+    assert set(dict(steps.dials)) <= set(space)
+    exec(second, space)
+    assert space["steps"] == steps
+    shows = [eval(source, space) for source in rest]
+    assert shows == steps
+    # What is kept as the output of a cell is what the cell gives.
+    kept = [cell["outputs"][0]["data"]["text/html"] for cell in made["cells"][3:]]
+    assert kept == [shown_step._repr_html_() for shown_step in shows]
+    exec(first, space)  # again, as people do
+    exec(second, space)
+    assert space["steps"] == steps
+
+
+def test_turned_dials_are_shown_by_the_same_cells() -> None:
+    made = notebook.notebook(LESSONS["attention"].run())
+    first, second, *_ = code(made)
+    assert first.split("\n")[1] == "q = (0, 1)"
+    space: dict[str, Any] = {}
+    exec(first.replace("q = (0, 1)", "q = (0, 10)"), space)
+    exec(second, space)
+    assert "0.9999" in space["steps"][2]._repr_html_()
+
+
+def test_steps_show_themselves_and_are_still_a_list() -> None:
+    steps = steps_of("attention")
+    assert isinstance(steps, list)
+    assert steps == LESSONS["attention"].function()
+    assert Page(steps._repr_html_()).texts["h3"] == [step.title for step in steps]
+    # Some steps make a picture of their own.
+    texts, _ = drawn(picture.svg(steps[2:3], "The weights"))
+    assert texts == ["The weights", "2. Softmax", "weights", *"AABA", "1/6", "1/6", "1/2", "1/6"]
+    assert drawn(picture.svg([]))[0] == []
