@@ -1,13 +1,13 @@
 """What every trained model has, whatever its task."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from satchel import config
-from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings
+from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
 from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
 from satchel.errors import RunError
 from satchel.evaluation.classification import Classification
@@ -21,6 +21,8 @@ from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from satchel.api.networks import NetworkSettings, TranslationSettings
+    from satchel.api.probing import Probed
+    from satchel.api.representations import VectorReader
     from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
     from satchel.looking.lens import Lens
     from satchel.looking.trace import Trace
@@ -92,13 +94,42 @@ class Model:
         """Return the senses of every token of the vocabulary."""
         return self.reader.every(top)
 
+    @functools.cached_property
+    def vectors(self) -> "VectorReader":
+        """What answers questions about vectors of words, by themselves and in context; all networks have them."""
+        from satchel.api.representations import VectorReader
+
+        return VectorReader(self)
+
+    @property
+    def compares_senses(self) -> bool:
+        """Whether words are compared sense by sense; else each has one vector, which counts as its only sense."""
+        return hasattr(getattr(self.network, "encoder", None), "mean_senses")
+
     def similar(self, word: str, top: int = 10) -> "list[Neighbours]":
         """Return the words most like a word, sense by sense."""
-        return self.reader.near(word, top)
+        return self.reader.near(word, top) if self.compares_senses else [self.vectors.near(word, top)]
 
     def similarity(self, first: str, second: str) -> "Alike":
         """Return how alike two words are, sense by sense."""
-        return self.reader.alike(first, second)
+        return self.reader.alike(first, second) if self.compares_senses else self.vectors.compared(first, second)
+
+    def probe(
+        self,
+        data: str | Path,
+        *,
+        leave_out: Sequence[str] = (),
+        reading: config.Tree | None = None,
+        seed: int = 0,
+        progress: Progress = silent,
+    ) -> "Probed":
+        """Return how well a linear map reads the tags of a table off each layer, beside what needs no network.
+
+        Words with a tag in `leave_out` are not asked about. `reading` may change how the table is read.
+        """
+        from satchel.api.probing import probe_model
+
+        return probe_model(self, data, leave_out=leave_out, reading=reading, seed=seed, progress=progress)
 
     def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace":
         """Return what the model did with a text: one forward pass, by site; of a translator, towards this target.

@@ -145,16 +145,40 @@ def similar(
     run: Run,
     word: Annotated[str, Argument(help="A word, as it stands inside a sentence.")],
     other: Annotated[str | None, Argument(help="Another word: how alike they are.")] = None,
+    context: Annotated[
+        list[str] | None, Option(help="A sentence with the word: how alike it is to itself in several of them.")
+    ] = None,
+    layer: Annotated[int | None, Option(help="With --context: a layer; 0 is the word itself. Else the last.")] = None,
+    by: Annotated[
+        str | None, Option(help="sense or embedding; without it, a Backpack's words are compared by sense.")
+    ] = None,
     top: Top = 8,
     as_json: AsJson = False,
 ) -> None:
-    """Show the words most like a word in each of its senses; or how alike two words are."""
+    """Show the words most like a word, by its vector, by sense or in context; or how alike two words are."""
     from satchel import api
+    from satchel.cli import probing
+    from satchel.errors import SettingsError
     from satchel.text.display import visible
 
+    if by not in (None, "sense", "embedding"):
+        raise SettingsError(f"--by {by}: found no such way to compare words", "expected sense or embedding")
+    if context and (other is not None or by is not None):
+        raise SettingsError("--context compares a word with itself", "leave the other word and --by out")
+    if layer is not None and not context:
+        raise SettingsError("--layer is for words in context", "give --context 'A sentence with the word'")
     model = api.load_model(run)
+    if context:
+        with Progress() as progress:
+            progress("reading", None)
+            there = model.vectors.in_context(word, context, layer, top)
+        probing.show_in_context(there, as_json)
+        return
+    if by == "embedding" or (by is None and not model.compares_senses):
+        probing.show_similar(model.vectors, word, other, top, as_json)
+        return
     if other is not None:
-        found = model.similarity(word, other)
+        found = model.reader.alike(word, other)
         if as_json:
             emit_json(asdict(found))
             return
@@ -169,7 +193,7 @@ def similar(
             ]
         )
         return
-    near = model.similar(word, top)
+    near = model.reader.near(word, top)
     if as_json:
         listed = [
             {"sense": each.sense, "words": [{"word": text, "alike": alike} for text, alike in each.words]}
