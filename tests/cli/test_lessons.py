@@ -83,6 +83,8 @@ def test_a_lesson_becomes_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
         (["lesson", "attention", "--set", "base=x"], "base: found"),
         (["lesson", "attention", "--set", "q"], "expected key=value"),
         (["lesson", "attention", "-o", "a.docx"], "expected .html, .svg, .png, .pdf, .tex, .ipynb"),
+        # Before anything is computed.
+        (["lesson", "attention", "--set", "base=x", "-o", "a.docx"], "found the ending '.docx'"),
         (["lesson", "attention", "-o", "a.html", "--ask"], "--ask asks in the terminal, -o writes them to a file"),
         (["lesson", "attention", "-o", "a.html", "--json"], "--json prints the steps, -o writes them to a file"),
         (["lesson", "-o", "a.html"], "for example satchel lesson attention -o a.html"),

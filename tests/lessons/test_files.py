@@ -73,13 +73,13 @@ def drawn(text: str) -> tuple[list[str], ET.Element]:
     return [each.text or "" for each in root.iter(f"{SVG}text")], root
 
 
-def rectangles(element: ET.Element, x: float = 0, y: float = 0) -> Iterator[tuple[float, float, float, float]]:
-    """Return the left, top, right and bottom of what is drawn, in the picture's own numbers."""
+def rectangles(element: ET.Element, x: float = 0, y: float = 0) -> Iterator[tuple[ET.Element, tuple[float, ...]]]:
+    """Return what is drawn with its left, top, right and bottom, in the picture's own numbers."""
     if moved := re.fullmatch(r"translate\(([-\d.]+) ([-\d.]+)\)", element.get("transform", "")):
         x, y = x + float(moved[1]), y + float(moved[2])
     if element.tag == f"{SVG}rect" and element.get("width") != "100%":
         left, top = x + float(element.get("x", 0)), y + float(element.get("y", 0))
-        yield left, top, left + float(element.get("width", 0)), top + float(element.get("height", 0))
+        yield element, (left, top, left + float(element.get("width", 0)), top + float(element.get("height", 0)))
     for child in element:
         yield from rectangles(child, x, y)
 
@@ -131,9 +131,18 @@ def test_a_picture_holds_every_number_and_fits_a_slide(name: str) -> None:
     assert all(cell in remaining for cell in cells)  # in this order
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     assert 1.1 < width / height < 2.5
-    for left, top, right, bottom in rectangles(root):
+    for _, (left, top, right, bottom) in rectangles(root):
         assert 0 <= left < right <= width
         assert 0 <= top < bottom <= height
+
+
+@pytest.mark.parametrize(("name", "in_rows"), [("attention", True), ("sense-selection", False)])
+def test_cards_stand_in_rows_unless_columns_let_letters_be_much_larger(name: str, in_rows: bool) -> None:
+    _, root = drawn(picture.svg(steps_of(name)))
+    first, second, *rest = (box for element, box in rectangles(root) if element.get("rx"))
+    assert len(rest) + 2 == len(steps_of(name))
+    assert (first[1] == second[1]) is in_rows
+    assert (first[0] == second[0]) is not in_rows
 
 
 @pytest.mark.parametrize("name", LESSONS)
