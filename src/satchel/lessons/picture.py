@@ -14,6 +14,7 @@ from satchel.text.display import visible
 
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 SIZE = 16  # of letters in cells; other sizes are near it
+BOLD = 1.15  # how much wider a title is than other text
 CELL = 30  # a cell's height
 GAP = 24  # between matrices, and inside of a card
 BETWEEN = 16  # between cards
@@ -52,7 +53,7 @@ def svg(steps: Sequence[Step], title: str = "") -> str:
     picture = Box()
     if title:
         picture.write(_text(title), BETWEEN + 4, 42, size=26, more=' font-weight="bold"')
-        width = max(width, text_width(_text(title), 26) + 2 * BETWEEN + 8)
+        width = max(width, text_width(_text(title), 26 * BOLD) + 2 * BETWEEN + 8)
     picture.put(body, BETWEEN, top)
     drawn = "\n".join(picture.elements)
     name = f"<title>{escape(_text(title))}</title>\n" if title else ""
@@ -112,8 +113,8 @@ def _contents(step: Step) -> Box:
     """Return what stands on the card of a step: its title, and its matrices beside or below one another."""
     rows = _lines([_figure(matrix) for matrix in step.matrices], WIDEST, GAP, _width)
     widest = max(_together(row, GAP, _width) for row in rows)
-    title = _wrapped(_text(step.title), max(widest, NARROWEST), 17)
-    card = Box(max([widest, *(text_width(line, 17) for line in title)]) + 2 * GAP, GAP - 4)
+    title = _wrapped(_text(step.title), max(widest, NARROWEST), 17 * BOLD)
+    card = Box(max([widest, *(text_width(line, 17 * BOLD) for line in title)]) + 2 * GAP, GAP - 4)
     for line in title:
         card.write(line, GAP, card.height + 15, size=17, more=' font-weight="bold"')
         card.height += 22
@@ -179,7 +180,7 @@ def _together(line: Sequence[Box], gap: float, length: Callable[[Box], float]) -
     return sum(map(length, line)) + gap * (len(line) - 1)
 
 
-def _wrapped(text: str, limit: float, size: int) -> list[str]:
+def _wrapped(text: str, limit: float, size: float) -> list[str]:
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
