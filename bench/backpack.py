@@ -1,7 +1,7 @@
 """What senses cost: a step of training and a token of decoding of a Backpack, against the Transformer inside it.
 
     python bench/backpack.py [TEXT] [--rounds 7] [--quick]
-    python bench/backpack.py TEXT --recipe shakespeare-backpack [--valid FILE] [--seeds 1] [--quick]
+    python bench/backpack.py TEXT --recipe shakespeare-backpack [--valid FILE] [--epochs 6] [--seeds 1] [--quick]
 
 All train on the same batches of a text in pieces of words (2,000 of them), in turn in one process, each with AdamW;
 medians over the rounds, and ratios within a round. `naive` makes the senses of every place and a product for every
@@ -90,12 +90,13 @@ def ratios(name: str, found: dict[str, list[float]], unit: str) -> None:
 OWN = ("senses", "contextualiser", "sense_source", "sense_hidden", "output", "diversity", "nearness")
 
 
-def learned(text: Path, recipe: str, valid: str | None, seed: int, quick: bool) -> dict[str, tuple[float, int, float]]:
+def learned(
+    text: Path, recipe: str, valid: str | None, seed: int, threads: int, budget: dict[str, Any]
+) -> dict[str, tuple[float, int, float]]:
     """Return bits per byte, parameters and seconds of a recipe's Backpack and of two Transformers."""
     tree = read_recipe(recipe)
     inside = {key: value for key, value in tree["model"].items() if key not in OWN} | {"kind": "transformer"}
     found: dict[str, tuple[float, int, float]] = {}
-    budget: dict[str, Any] = {"steps": 3} if quick else {}
     with tempfile.TemporaryDirectory() as folder:
         out, layers = Path(folder), inside["layers"]
         for name, model in (("Backpack", tree["model"]), ("Transformer", inside), ("as large", inside)):
@@ -108,6 +109,7 @@ def learned(text: Path, recipe: str, valid: str | None, seed: int, quick: bool) 
                 tokenizer=None if name == "Backpack" else out / "Backpack",
                 valid=valid,
                 seed=seed,
+                threads=threads,
                 out=out / name,
                 **budget,
             )
@@ -128,12 +130,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--recipe", help="what they learn, instead of what they cost")
     parser.add_argument("--valid", help="a held-out file; else as the recipe says")
+    parser.add_argument("--epochs", type=float, help="readings of the text; else as the recipe says")
+    parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="one row in a batch: it shows that all of it runs")
     options = parser.parse_args()
     if options.recipe:
         for seed in range(options.seeds):
-            learned(options.text, options.recipe, options.valid, seed, options.quick)
+            given = {"steps": 3} if options.quick else {"epochs": options.epochs}
+            budget = {name: value for name, value in given.items() if value is not None}
+            learned(options.text, options.recipe, options.valid, seed, options.threads, budget)
         return
     with tempfile.TemporaryDirectory() as folder:
         counted = satchel.train(options.text, model="ngram", tokenizer=f"bpe:{VOCABULARY}", out=Path(folder) / "run")

@@ -1,6 +1,6 @@
 """All families on one text: n-grams, means, windows, recurrence, attention, senses.
 
-    python bench/families.py [TEXT] [--valid FILE|FRACTION] [--pieces 2000] [--minutes 3] [--quick]
+    python bench/families.py [TEXT] [--valid FILE|FRACTION] [--pieces 2000] [--minutes 3] [--threads 1] [--quick]
 
 One tokenizer for all (pieces of words); every network gets the same minutes on the same machine, one after another.
 Bits per byte of the held-out text with 95 % intervals (bootstrap over blocks of 1,000 characters), parameters, seconds.
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--valid", default="0.1")
     parser.add_argument("--pieces", type=int, default=2000)
     parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
     parser.add_argument("--quick", action="store_true", help="a few steps: it shows that all of it runs")
     options = parser.parse_args()
     valid: str | float = options.valid if Path(options.valid).exists() else float(options.valid)
@@ -49,6 +50,7 @@ def main() -> None:
                 valid=valid,
                 tokenizer=f"bpe:{options.pieces}" if name == "ngram" else runs["ngram"],
                 settings=settings,
+                threads=options.threads,
                 out=runs[name],
                 **({} if name == "ngram" else budget),
             )

@@ -1,6 +1,6 @@
 """Are senses found? A Backpack and a Transformer read sentences whose words of two senses are known (@polysemy).
 
-    python bench/senses.py [--seeds 3] [--quick]
+    python bench/senses.py [--seeds 3] [--threads 1] [--quick]
 
 For every occurrence of an ambiguous word: the sense of it that adds most to what is said from there on, against the
 sense that is meant. Adjusted mutual information (0 is chance, 1 is the same up to names) and purity, the mean over
@@ -81,13 +81,14 @@ def judged(found: dict[str, list[int]], meant: dict[str, list[str]]) -> tuple[fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
     parser.add_argument("--quick", action="store_true", help="a few steps: it shows that all of it runs")
     options = parser.parse_args()
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
     print(f"no model can need fewer than {entropy_per_word():.3f} bits per word")
     for seed in range(1 if options.quick else options.seeds):
         test = sentences(seed, 1000)
-        budget: dict[str, Any] = {"steps": 20} if options.quick else {}
+        budget: dict[str, Any] = {"threads": options.threads} | ({"steps": 20} if options.quick else {})
         with tempfile.TemporaryDirectory() as folder:
             backpack, transformer = (
                 satchel.train("@polysemy", recipe=recipe(kind, folder), seed=seed, out=Path(folder) / kind, **budget)
