@@ -186,11 +186,12 @@ def test_demo_makes_a_run_and_pictures(tmp_path: Path) -> None:
     assert picture.startswith("<svg")
     assert "bits per byte" in picture
     assert (tmp_path / "out/pictures/bits-per-byte-by-order.png").read_bytes()[:4] == b"\x89PNG"
-    assert done.stderr.count("$ satchel ") == 9
+    assert done.stderr.count("$ satchel ") == 11
     for name in ("backpack", "mix"):
         assert (tmp_path / "out" / name / "model.safetensors").exists()
-    for name in ("comparison", "contributions", "training"):
+    for name in ("attention", "comparison", "contributions", "training"):
         assert (tmp_path / f"out/pictures/{name}.svg").read_text().startswith("<svg")
+    assert "Senses" in (tmp_path / "out/report.html").read_text()
     assert "95 % interval" in done.stdout
     shown = dict(re.findall(r"^(ngram|backpack|mix) .* ([\d.,]+)$", done.stdout.replace(",", ""), re.MULTILINE))
     assert float(shown["mix"]) <= min(float(shown["ngram"]), float(shown["backpack"]))

@@ -337,19 +337,11 @@ def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progres
 
 
 def bits_by_step(model: LanguageModel) -> list[tuple[int, float | None]]:
-    """Return what the held-out text cost, in bits per byte, at each step of a training where it was measured.
-
-    Where a run was gone on with, a step may have been measured twice: the last time counts.
-    """
+    """Return what the held-out text cost, in bits per byte, at each step of a training where it was measured."""
     counts = model.own_valid().counts
     per_byte = counts.tokens / counts.bytes / math.log(2) if counts.lossless and counts.bytes else None
-    lines = durable.read_file(model.folder / runs.METRICS, durable.LARGEST_JSON).split(b"\n")
-    found: dict[int, float | None] = {}
-    for line in filter(None, lines):
-        try:
-            measured = durable.from_json(line, str(model.folder / runs.METRICS))
-        except RunError:  # a process was killed while it wrote this line
-            continue
+    found = []
+    for measured in runs.read_metrics(model.folder):
         loss = measured.get("valid_loss")
-        found[measured["step"]] = None if loss is None or per_byte is None else loss * per_byte
-    return sorted(found.items())
+        found.append((measured["step"], None if loss is None or per_byte is None else loss * per_byte))
+    return sorted(found)

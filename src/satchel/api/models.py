@@ -1,10 +1,10 @@
 """What every trained model has, whatever its task."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from satchel import config
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
@@ -20,11 +20,16 @@ from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from satchel.api.ablation import HeadCosts
+    from satchel.api.attribution import ComparedAttributions, Target, WordAttributions
     from satchel.api.networks import NetworkSettings, TranslationSettings
+    from satchel.api.patterns import Patterns
     from satchel.api.probing import Probed
     from satchel.api.representations import VectorReader
     from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
+    from satchel.looking.attribution import Instead, Method
     from satchel.looking.lens import Lens
+    from satchel.looking.patterns import Pattern
     from satchel.looking.trace import Trace
 
 
@@ -145,6 +150,71 @@ class Model:
         from satchel.api.tracing import lens_of
 
         return lens_of(self, self.trace(text, start=start))
+
+    def attributions(
+        self,
+        text: str,
+        target: "Target | None" = None,
+        versus: str | int | None = None,
+        method: "Method" = "integrated",
+        *,
+        instead: "Instead" = "mean",
+        steps: int | None = None,
+    ) -> "WordAttributions":
+        """Return what each word of a text adds to a score, or to its lead over another: by an approximation.
+
+        A target is the token that comes next, a label, or of a tagger a word's number, from 0, and its tag: (3, "NOUN")
+        or 3. Without one it is the likeliest. Methods are `occlusion`, `gradient` and `integrated`, which takes as many
+        steps as it needs unless `steps` says how many. What a word adds is more than what stands `instead` of it would:
+        the `mean` of all word vectors, or `words` drawn from the vocabulary. A Backpack's `contributions` are exact.
+        """
+        from satchel.api.attribution import attributions
+
+        return attributions(self, text, target, versus, method, instead=instead, steps=steps)
+
+    def compare_attributions(
+        self,
+        text: str,
+        target: "Target | None" = None,
+        versus: str | int | None = None,
+        *,
+        instead: "Instead" = "mean",
+    ) -> "ComparedAttributions":
+        """Return what every method says of a text, and beside it, for a Backpack, what is exact."""
+        from satchel.api.attribution import compared
+
+        return compared(self, text, target, versus, instead=instead)
+
+    def patterns(
+        self,
+        texts: Sequence[str | tuple[str, str]],
+        patterns: "Sequence[str] | Mapping[str, Pattern] | None" = None,
+    ) -> "Patterns":
+        """Return how well each head fits each pattern over some texts: how much it looks where it is expected to.
+
+        Patterns are names (`same`, `earlier`, `new`, `self`, `previous`, `next`, `first`; in sentences of @roles also
+        `subject`, `object`, `referent`), or functions of tokens that give (T, T) booleans, by name. Without any, all
+        that apply to every text. A translator is asked where in the source it looks: `same`, `aligned`, or functions
+        of the tokens that are written and those of the source; its texts may be pairs.
+        """
+        from satchel.api.patterns import patterns_of
+
+        return patterns_of(self, texts, patterns)
+
+    def edit(self, *, zero: Iterable[tuple[int, int]] = ()) -> Self:
+        """Return the same model without some heads, each the number of its layer and its own.
+
+        Whatever can be asked of the model can be asked of this. They share their weights, and the model stays as it is.
+        """
+        from satchel.api.ablation import edited
+
+        return edited(self, zero)
+
+    def head_costs(self, data: str | Path | None = None, *, progress: Progress = silent) -> "HeadCosts":
+        """Return what each head is worth: how much worse the model is without it, by default on what was held out."""
+        from satchel.api.ablation import head_costs
+
+        return head_costs(self, data, progress=progress)
 
     @property
     def majority(self) -> int:

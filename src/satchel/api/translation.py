@@ -330,7 +330,7 @@ class Translator(Model):
         """
         pairs = self.pairs(data, reading)
         progress("aligning", None)
-        lexicon = self._lexicon()
+        lexicon = self.lexicon()
         nats = [-each[:-1] for each in self._scored(pairs)]
         places = []
         for source, target, own in zip(*self._ids(pairs), nats, strict=True):
@@ -339,7 +339,8 @@ class Translator(Model):
             places.append(np.where(is_once, found / max(1, len(source) - 1), np.nan) if len(found) else np.zeros(0))
         return by_place(np.concatenate(places), np.concatenate(nats))
 
-    def _lexicon(self) -> Lexicon:
+    def lexicon(self) -> Lexicon:
+        """Return which source token a target token is most likely of, counted in the pairs it was trained on."""
         sources, targets = (
             find_texts(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
             for name, tokenizer in self._training_files

@@ -1,6 +1,6 @@
 """`satchel senses`, `similar` and `look`: what a model knows and what it did."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from satchel.cli import views
 from satchel.cli.answers import AsJson, Run
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
 
@@ -15,7 +16,21 @@ if TYPE_CHECKING:
     from satchel.api.senses import Explanation, Sense, WordSenses
     from satchel.looking.totals import Total
 
-VIEWS = ("senses", "contributions", "alignment")
+# What can be looked at, and the options that belong to each.
+VIEWS = {
+    "attention": ("--target", "--source", "--layer", "--head"),
+    "surprise": ("--target", "--source"),
+    "order": (),
+    "lens": (),
+    "senses": (),
+    "contributions": ("--target", "--versus", "--data"),
+    "attribution": ("--target", "--versus", "--method"),
+    "alignment": ("--target", "--source", "--layer", "--head"),
+    "embeddings": ("--sense",),
+    "patterns": ("--target", "--data", "--layer", "--pattern"),
+    "ablation": ("--data",),
+    "training": (),
+}
 # On a terminal; files and JSON have all.
 MOST_ROWS = 20
 # A word that adds less than this share of what another adds is not tinted.
@@ -29,6 +44,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(senses)
     app.command()(similar)
     app.command()(look)
+    app.command()(report)
 
 
 # --- senses ----------------------------------------------------------------------------------------
@@ -243,56 +259,117 @@ WAYS = ("joined", "least", "any pair")
 
 
 def look(
-    view: Annotated[str, Argument(help=f"What to look at: {' or '.join(VIEWS)}.")],
+    view: Annotated[str, Argument(help=f"What to look at: {', '.join(VIEWS)}.")],
     run: Run,
     text: Annotated[str | None, Argument(help="The text in quotes, or - for standard input.")] = None,
-    target: Annotated[str | None, Option(help="The word whose score is explained; else the likeliest.")] = None,
+    target: Annotated[str | None, Option(help="The word, label or translation that is explained.")] = None,
     versus: Annotated[str | None, Option(help="Explain the target's lead over this word.")] = None,
-    data: Annotated[str | None, Option(help="A file: add up the contributions in all of it.")] = None,
-    by: Annotated[str, Option(help="With --data: word, sense, position, or several (word,sense).")] = "word,sense",
-    layer: Annotated[int | None, Option(help="Of alignment: one layer, from 0; else the mean.")] = None,
-    head: Annotated[int | None, Option(help="Of alignment: one head, from 0; else the mean.")] = None,
-    out: Annotated[Path | None, Option("-o", "--out", help="Draw it: .svg, .png, .html or .json.")] = None,
+    source: Annotated[str | None, Option(help="Of a translator: the source; then TEXT is its translation.")] = None,
+    layer: Annotated[int | None, Option(help="One layer, from 0; else all, or their mean.")] = None,
+    head: Annotated[int | None, Option(help="One head, from 0; else all, or their mean.")] = None,
+    form: Annotated[str, Option(help="Of attention: matrix, lines or grid.")] = "matrix",
+    which: Annotated[str, Option(help="Of a translator's attention: own, source or cross.")] = "own",
+    method: Annotated[str | None, Option(help="Of attribution: occlusion, gradient, integrated, exact.")] = None,
+    sense: Annotated[int | None, Option(help="Of embeddings: the words by this sense.")] = None,
+    pattern: Annotated[str | None, Option(help="Of patterns: same,previous,first,subject,...; else the usual.")] = None,
+    top: Annotated[int, Option(help="Of embeddings: how many of the most frequent words.", min=1)] = 200,
+    data: Annotated[str | None, Option(help="A file to look at instead of a text.")] = None,
+    by: Annotated[str, Option(help="Contributions in a file by word, sense, position, or several.")] = "word,sense",
+    start: Annotated[int, Option(help="Of a long text: the first token that is read.", min=0)] = 0,
+    out: Annotated[Path | None, Option("-o", "--out", help="Draw it: .svg, .png, .pdf, .html or .json.")] = None,
+    theme: Annotated[str, Option(help="Of a picture: light, dark or slides.")] = "light",
+    width: Annotated[str | None, Option(help="Of a picture: 3.3in, 12cm, 600px.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look inside: which word moved a prediction, and by which of its senses, in numbers or as a picture."""
-    from satchel import api
+    """Look inside: what a model attended to, what surprised it, what moved it; as text, numbers or a picture."""
     from satchel.errors import SettingsError
 
     if view not in VIEWS:
-        raise SettingsError(f"found no view named {view}", f"there is {' and '.join(VIEWS)}")
-    if data is not None:
-        if view != "contributions" or text is not None:
-            raise SettingsError("--data is for contributions, and instead of a text", "give one of them")
-        with Progress() as progress:
-            totals = api.load_model(run).reader.totals(data, by.split(","), target, versus, progress)
-        _show_totals(totals, out, as_json)
-        return
-    if view == "alignment":
-        from satchel.cli import translating
+        raise SettingsError(f"found no view named {view}", f"there is {', '.join(VIEWS)}")
+    given = {"--target": target, "--versus": versus, "--source": source, "--layer": layer, "--head": head,
+             "--method": method, "--sense": sense, "--pattern": pattern, "--data": data}  # fmt: skip
+    unfit = [name for name, value in given.items() if value is not None and name not in VIEWS[view]]
+    if unfit:
+        fitting = ", ".join(VIEWS[view]) or "none of its own"
+        raise SettingsError(f"{unfit[0]} is not for {view}", f"its options are: {fitting}")
+    if source is not None:
+        text, target = source, text_argument(text)
+    asked = views.Asked(
+        run, text, target, versus, layer, head, form, which, method, start, data, by, top, sense, pattern, out, theme,
+        width, as_json,
+    )  # fmt: skip
+    show: Callable[[views.Asked], None] = {
+        "attention": views.attention,
+        "surprise": views.surprise,
+        "order": views.order,
+        "lens": views.lens,
+        "attribution": views.attribution,
+        "embeddings": views.embeddings,
+        "patterns": views.patterns,
+        "ablation": views.ablation,
+        "training": views.training,
+        "alignment": _alignment,
+        "senses": _weights,
+        "contributions": _contributions,
+    }[view]
+    show(asked)
 
-        if versus is not None:
-            raise SettingsError("--versus is for contributions")
-        translating.look_alignment(run, text_argument(text), target, layer, head, out, as_json)
+
+def report(
+    run: Run,
+    out: Annotated[Path, Option("-o", "--out", help="The .html file to write.")] = Path("report.html"),
+) -> None:
+    """Write what a run is, how it went, what it writes and what is inside as one page that needs no network."""
+    from satchel import api
+    from satchel.api.reporting import write_report
+
+    with Progress() as progress:
+        path = write_report(api.load_model(run), out, progress)
+    say(f"wrote {path} ({path.stat().st_size:,} bytes)")
+
+
+def _alignment(asked: "views.Asked") -> None:
+    from satchel.cli import translating
+
+    translating.look_alignment(asked)
+
+
+def _contributions(asked: "views.Asked") -> None:
+    """Show which sense of which word moved a prediction; or, over a file, which move most."""
+    from satchel import api
+    from satchel.errors import SettingsError
+
+    if asked.data is not None:
+        if asked.text is not None:
+            raise SettingsError("--data is instead of a text", "give one of them")
+        with Progress() as progress:
+            reader = asked.model().reader
+            totals = reader.totals(asked.data, asked.by.split(","), asked.target, asked.versus, progress)
+        _show_totals(totals, asked.out, asked.as_json)
         return
-    if layer is not None or head is not None:
-        raise SettingsError("--layer and --head are for alignment")
-    if view == "senses":
-        if target is not None or versus is not None:
-            raise SettingsError("--target and --versus are for contributions")
-        _show_weights(run, text_argument(text), out, as_json)
-        return
-    model = api.load_model(run)
-    content = text_argument(text)
+    model = asked.model()
+    content = asked.content()
     if isinstance(model, api.LanguageModel):
-        explained = model.contributions(content, target, versus)
+        explained = model.contributions(content, asked.target, asked.versus)
     elif isinstance(model, api.Classifier):
-        explained = _of_label(model, content, target, versus)
+        explained = _of_label(model, content, asked.target, asked.versus)
     elif isinstance(model, api.Translator):
         raise SettingsError("a translator's contributions are an alignment", "give `satchel look alignment`")
     else:
         raise SettingsError("a tagger's contributions are not shown here", "they are in satchel.looking.contributions")
-    _tell_explanation(explained, out, as_json)
+    title = f"What adds to the score of {_explained(explained)}"
+    views.tell(
+        asked,
+        picture=lambda: _charts().by_word_and_sense(explained.words, explained.values, title),
+        document=lambda: explanation_json(explained),
+        draw=lambda: show_explanation(explained),
+    )
+
+
+def _charts() -> Any:
+    from satchel.looking import charts
+
+    return charts
 
 
 def _of_label(model: Any, text: str, target: str | None, versus: str | None) -> "Explanation":
@@ -306,16 +383,6 @@ def _of_label(model: Any, text: str, target: str | None, versus: str | None) -> 
     found = model.contributions(text)
     first = max(found, key=lambda each: each.logit) if target is None else found[model.labels.index(target)]
     return first if versus is None else lead(first, found[model.labels.index(versus)])
-
-
-def _tell_explanation(found: "Explanation", out: Path | None, as_json: bool) -> None:
-    """Draw an explanation, or print it."""
-    if out is not None:
-        _draw(found.words, found.values, f"What adds to the score of {_explained(found)}", out, signed=True)
-    elif as_json:
-        emit_json(explanation_json(found))
-    else:
-        show_explanation(found)
 
 
 def _explained(found: "Explanation") -> str:
@@ -391,17 +458,13 @@ def _tint(value: float, strength: float) -> str:
     return f"{ink} on #{''.join(f'{part:02x}' for part in pale)}"
 
 
-def _show_weights(run: str, text: str, out: Path | None, as_json: bool) -> None:
-    """Show how much each sense of each word counts for what comes after a text."""
-    from satchel import api
+def _weights(asked: "views.Asked") -> None:
+    """Show how much each sense of each word counts at the end of a text."""
     from satchel.text.display import visible
 
-    words, weights = api.load_model(run).reader.weights(text)
-    if out is not None:
-        _draw(words, weights, "How much each sense of each word counts at the end", out, signed=False)
-    elif as_json:
-        emit_json({"words": list(words), "weights": weights.tolist()})
-    else:
+    words, weights = asked.model().reader.weights(asked.content())
+
+    def draw() -> None:
         print_table(
             ["word", *(str(sense) for sense in range(weights.shape[1]))],
             [
@@ -411,12 +474,12 @@ def _show_weights(run: str, text: str, out: Path | None, as_json: bool) -> None:
             right=range(1, 1 + weights.shape[1]),
         )
 
-
-def _draw(words: Sequence[str], values: Any, title: str, out: Path, *, signed: bool) -> None:
-    from satchel.looking import charts
-
-    charts.save(charts.by_word_and_sense(words, values.tolist(), title, signed=signed), out)
-    say(f"drew {out}")
+    views.tell(
+        asked,
+        picture=lambda: _charts().sense_bars(words, weights),
+        document=lambda: {"words": list(words), "weights": weights.tolist()},
+        draw=draw,
+    )
 
 
 def _show_totals(found: "list[Total]", out: Path | None, as_json: bool) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from satchel.evaluation.classification import Classification
     from satchel.evaluation.likelihood import Likelihood
     from satchel.evaluation.translation import Translation
+    from satchel.looking.pictures import Picture
 
 
 # What the demonstration looks at.
@@ -430,7 +431,7 @@ def demo(
     assert counted.report is not None
     baseline = counted.report.valid.bits_per_byte
     curve = [(step, bits) for step, bits in api.bits_by_step(trained) if bits is not None]
-    _draw(charts.training_curve(curve, baseline), out / "pictures" / "training")
+    _draw(charts.training_curves({"backpack": curve}, baseline), out / "pictures" / "training")
     say(f"\n$ satchel mix {run} {network} -o {mix}")
     _, report = api.mix([run, network], mix, force=True)
     show_mix(report, "mix")
@@ -439,11 +440,12 @@ def demo(
     show_comparison(found)
     rows = [(row.run, row.value, row.low, row.high) for row in found.rows]
     _draw(charts.comparison(found.metric, rows), out / "pictures" / "comparison")
-    _show_senses(trained, out / "pictures" / "contributions")
+    _show_inside(trained, out / "pictures")
 
 
-def _show_senses(trained: "LanguageModel", picture: Path) -> None:
-    """Show what the senses of a few words are, and which of them moved a prediction."""
+def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
+    """Show what the senses of a few words are, which of them moved a prediction, and who looked at whom."""
+    from satchel.api.reporting import write_report
     from satchel.cli.looking import show_explanation, show_senses
     from satchel.looking import charts
 
@@ -453,12 +455,19 @@ def _show_senses(trained: "LanguageModel", picture: Path) -> None:
     say(f"\n$ satchel look contributions {trained.folder} '{DEMO_TEXT}'")
     found = trained.contributions(DEMO_TEXT)
     show_explanation(found)
-    _draw(charts.by_word_and_sense(found.words, found.values.tolist(), f"What adds to {found.target!r}"), picture)
+    title = f"What adds to {found.target!r}"
+    _draw(charts.by_word_and_sense(found.words, found.values, title), pictures / "contributions")
+    say(f"\n$ satchel look attention {trained.folder} '{DEMO_TEXT}' -o {pictures / 'attention.svg'}")
+    traced = trained.trace(DEMO_TEXT)
+    maps = (((layer, head), weights) for layer, head, weights in traced.attention.each())
+    _draw(charts.attention_maps(traced.tokens, traced.tokens, maps), pictures / "attention")
+    report = pictures.parent / "report.html"
+    say(f"\n$ satchel report {trained.folder} -o {report}")
+    write_report(trained, report)
+    say(f"wrote {report}")
 
 
-def _draw(chart: Any, path: Path) -> None:
-    from satchel.looking import charts
-
+def _draw(picture: "Picture", path: Path) -> None:
     for suffix in (".svg", ".png"):
-        charts.save(chart, path.with_name(path.name + suffix))
+        picture.save(path.with_name(path.name + suffix))
         say(f"drew {path.with_name(path.name + suffix)}")

@@ -1,7 +1,6 @@
 """`satchel translate`, and what `evaluate`, `score` and `look alignment` say of translators."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +14,9 @@ from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
     from satchel.api import Alignment, Translated, Translator
+    from satchel.cli.views import Asked
     from satchel.evaluation.translation import Bucket, Quality, Translation
+    from satchel.looking.pictures import Picture
 
 # Shades of a table of weights, from nothing to all.
 SHADES = " ░▒▓█"
@@ -208,26 +209,27 @@ def result_line(found: "Translation") -> str:
 # --- alignment ---------------------------------------------------------------------------------------------
 
 
-def look_alignment(
-    run: str, text: str, target: str | None, layer: int | None, head: int | None, out: Path | None, as_json: bool
-) -> None:
+def look_alignment(asked: "Asked") -> None:
     """Show which words of a source a translation looked at."""
     from satchel import api
+    from satchel.cli import views
 
-    model = api.load_translator(run)
+    model = api.load_translator(asked.run)
     with Progress() as progress:
         progress("aligning", None)
-        found = model.align(text, target, layer=layer, head=head)
-    if out is not None:
+        found = model.align(asked.content(), asked.target, layer=asked.layer, head=asked.head)
+
+    def picture() -> "Picture":
         from satchel.looking import charts
 
-        charts.save(charts.alignment(found.source, found.target, found.values.tolist(), signed=found.is_exact), out)
-        say(f"drew {out}")
-        return
-    if as_json:
-        emit_json({"alignment": alignment_json(found)})
-        return
-    _show_alignment(found)
+        return charts.alignment(found.source, found.target, found.values, signed=found.is_exact)
+
+    views.tell(
+        asked,
+        picture=picture,
+        document=lambda: {"alignment": alignment_json(found)},
+        draw=lambda: _show_alignment(found),
+    )
 
 
 def alignment_json(found: "Alignment") -> dict[str, Any]:

@@ -25,14 +25,11 @@ def save_comparison(found: Comparison, path: Path) -> None:
         body = "".join(f"{' & '.join(map(_tex, row))} \\\\\n" for row in [columns, *rows])
         durable.write_file(path, f"\\begin{{tabular}}{{lrrr}}\n{body}\\end{{tabular}}\n".encode())
     elif path.suffix in (".svg", ".png", ".html", ".json"):
-        charts.save(
-            charts.comparison(
-                found.metric,
-                [(r.run, r.value, r.low, r.high) for r in found.rows],
-                larger_is_better=found.larger_is_better,
-            ),
-            path,
-        )
+        charts.comparison(
+            found.metric,
+            [(r.run, r.value, r.low, r.high) for r in found.rows],
+            larger_is_better=found.larger_is_better,
+        ).save(path)
     else:
         raise SettingsError(f"found the ending {path.suffix!r}", "expected .csv, .md, .tex or .svg", where=str(path))
 

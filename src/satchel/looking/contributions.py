@@ -43,14 +43,14 @@ def of_next(network: LanguageNetwork, ids_T: Ids, target: int, versus: int | Non
         direction_D = direction_D - network.head.weight[versus]
     shares_T = torch.zeros(len(ids_T))
     shares_T[-1] = 1
-    (found,) = _added(network.encoder, ids_T, shares_T, direction_D[None], [0.0])
+    (found,) = along(network.encoder, ids_T, shares_T, direction_D[None], [0.0])
     return found
 
 
 def of_classes(network: ClassificationNetwork, ids_T: Ids) -> list[Contributions]:
     """Return what adds to the score of each label of a text, which is read in windows if it is longer than one."""
     shares_T = torch.full((len(ids_T),), 1 / max(1, len(ids_T)))
-    return _added(network.encoder, ids_T, shares_T, network.head.weight, network.head.bias.tolist())
+    return along(network.encoder, ids_T, shares_T, network.head.weight, network.head.bias.tolist())
 
 
 def of_tag(network: TaggingNetwork, ids_T: Ids, place: int, tag: int) -> Contributions:
@@ -58,11 +58,11 @@ def of_tag(network: TaggingNetwork, ids_T: Ids, place: int, tag: int) -> Contrib
     shares_T = torch.zeros(len(ids_T))
     shares_T[place] = 1
     bias = network.head.bias[tag].item()
-    (found,) = _added(network.encoder, ids_T, shares_T, network.head.weight[tag][None], [bias])
+    (found,) = along(network.encoder, ids_T, shares_T, network.head.weight[tag][None], [bias])
     return found
 
 
-def _added(
+def along(
     encoder: Encoder, ids_T: Ids, shares_T: Tensor, directions_CD: Tensor, constants: list[float]
 ) -> list[Contributions]:
     """Return what adds to the score of each direction, in the sum of encodings that have these shares in it."""

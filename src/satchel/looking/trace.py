@@ -3,10 +3,11 @@
 Letters: T time, S time of what is looked at, H heads, D width, V vocabulary.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +17,10 @@ from satchel.errors import SettingsError
 from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, answering, pair_batch
+from satchel.text import html
+
+if TYPE_CHECKING:
+    from satchel.looking.pictures import Picture
 
 # The hidden states: they are small, and kept as they pass. All else is read when it is asked for.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
@@ -25,6 +30,9 @@ PREFIXES = ("encoder.", "pair.", "head.")
 OF_WORDS = ("senses", "source_senses")
 
 Array = np.ndarray[Any, Any]
+# Whose words look, and at whose: those of the text itself (of a translator: of what it writes), those of the source,
+# or those that are written at those of the source.
+Which = Literal["own", "source", "cross"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,26 @@ class Trace:
     def __repr__(self) -> str:
         return f"<Trace of {len(self.tokens):,} tokens through {len(self._names):,} sites>"
 
+    def _repr_html_(self) -> str:
+        told, bits = self.told, self.told.surprise / math.log(2)
+        parts = [html.lines([repr(self), *self.remarks])]
+        if told.tokens:
+            parts += [html.tinted(told.tokens, bits.tolist(), [f"{cost:.1f}" for cost in bits]), html.lines(["bits"])]
+        asked = {
+            "trace.attention[layer, head]": _layers(self.attention),
+            "trace.source_attention[layer, head]": _layers(self.source_attention),
+            "trace.cross[layer, head]": _layers(self.cross),
+            "trace.hidden[site]": f"{len(self.hidden):,} sites" if self.hidden else "",
+            "trace.gates[site]": ", ".join(self._ending("gates")),
+            "trace.sense_weights": "of each sense of each word" if "sense_weights" in self._names else "",
+            "trace.logits": "of what may come" if "logits" in self._names else "",
+            **{f"trace.told.notes[{name!r}]": "of each token" for name in told.notes},
+        }
+        parts.append(html.table(["ask", "for"], [(name, what) for name, what in asked.items() if what]))
+        if self._names:
+            parts.append(html.folded("trace[site]: all sites", html.lines(self._names)))
+        return "".join(parts)
+
     # --- sites
 
     @property
@@ -118,17 +146,31 @@ class Trace:
     @property
     def attention(self) -> "Maps":
         """Who looked at whom in the text itself, by layer and head; of a translator, in the translation."""
-        return Maps(self, self._ending("attention.weights", without="reader."), "attention")
+        return self.maps("own")
 
     @property
     def source_attention(self) -> "Maps":
         """Who looked at whom in the source of a translation."""
-        return Maps(self, [name for name in self._ending("attention.weights") if "reader." in name], "source attention")
+        return self.maps("source")
 
     @property
     def cross(self) -> "Maps":
         """Where in the source the words of a translation looked."""
-        return Maps(self, [*self._ending("cross.weights"), *self._ending("alignment")], "attention to a source")
+        return self.maps("cross")
+
+    def maps(self, which: Which = "own") -> "Maps":
+        """Return who looked at whom: in the text itself, in the source, or from the one into the other."""
+        match which:
+            case "own":
+                names = self._ending("attention.weights", without="reader.")
+                return Maps(self, names, self.tokens, self.tokens, "attention")
+            case "source":
+                names = [name for name in self._ending("attention.weights") if "reader." in name]
+                return Maps(self, names, self.source, self.source, "source attention")
+            case "cross":
+                names = [*self._ending("cross.weights"), *self._ending("alignment")]
+                return Maps(self, names, self.tokens, self.source, "attention to a source")
+        raise SettingsError(f"found no text named {which}", "expected own, source or cross")
 
     @property
     def hidden(self) -> dict[str, Array]:
@@ -156,6 +198,39 @@ class Trace:
         """How surprising each of `told.tokens` was, in nats."""
         return self.told.surprise
 
+    # --- pictures
+
+    def attention_map(self, layer: int | None = None, head: int | None = None, which: Which = "own") -> "Picture":
+        """Return how much each word looks at each: of one head, or with selectors of layer and head."""
+        from satchel.looking import charts
+
+        maps = self.maps(which)
+        if layer is not None and head is not None:
+            return charts.attention_map(
+                maps.rows, maps.columns, maps[layer, head], f"Where words look: layer {layer}, head {head}"
+            )
+        return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
+
+    def head_lines(self, layer: int | None = None, head: int | None = None, which: Which = "own") -> "Picture":
+        """Return lines from each word to those it looks at, a colour for each head; a page has selectors."""
+        from satchel.looking import charts
+
+        maps = self.maps(which)
+        return charts.head_lines(maps.rows, maps.columns, maps.chosen(layer, head))
+
+    def grid(self, layer: int | None = None, which: Which = "own") -> "Picture":
+        """Return a small map of each head, all beside one another."""
+        from satchel.looking import charts
+
+        maps = self.maps(which)
+        return charts.heads_grid(maps.rows, maps.columns, maps.chosen(layer))
+
+    def surprise_strip(self) -> "Picture":
+        """Return the text, each token tinted by how many bits it costs."""
+        from satchel.looking import charts
+
+        return charts.surprise_strip(self.told.tokens, (self.told.surprise / math.log(2)).tolist())
+
     def _ending(self, end: str, without: str | None = None) -> list[str]:
         return [
             name
@@ -165,10 +240,16 @@ class Trace:
 
 
 class Maps:
-    """Maps of who looked at whom: `maps[layer]` is (H, T, S), `maps[layer, head]` (T, S); made when asked for."""
+    """Maps of who looked at whom: `maps[layer]` is (H, T, S), `maps[layer, head]` (T, S); made when asked for.
 
-    def __init__(self, trace: Trace, names: Sequence[str], what: str) -> None:
+    `rows` are the T words that look, `columns` the S words that are looked at.
+    """
+
+    def __init__(
+        self, trace: Trace, names: Sequence[str], rows: Sequence[str], columns: Sequence[str], what: str
+    ) -> None:
         self._trace, self.names, self._what = trace, tuple(names), what
+        self.rows, self.columns = tuple(rows), tuple(columns)
 
     @property
     def layers(self) -> int:
@@ -205,6 +286,16 @@ class Maps:
             if not was_read:
                 self._trace.forget(name)
 
+    def chosen(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
+        """Return ((layer, head), map) one after another: of all, of one layer, or of one head of it."""
+        if head is not None and layer is None and self.layers > 1:
+            raise SettingsError(f"head {head}: is that of a layer", "give the layer too")
+        if layer is None and head is None:
+            return (((number, place), map_TS) for number, place, map_TS in self.each())
+        number = layer or 0
+        places = range(len(self[number])) if head is None else [head]
+        return (((number, place), self[number, place]) for place in places)
+
     def mean(self, layer: int | None = None) -> Array:
         """Return the mean over all heads, of one layer or of all."""
         if layer is not None:
@@ -213,6 +304,11 @@ class Maps:
         for _, _, map_TS in self.each():
             total, count = total + map_TS, count + 1
         return total / count
+
+
+def _layers(maps: Maps) -> str:
+    """Return how many layers look."""
+    return f"{maps.layers} layer{'s' * (maps.layers > 1)}" if maps.layers else ""
 
 
 def short(name: str) -> str:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -127,6 +127,28 @@ def write_metrics(folder: durable.NewFolder, **measured: float | None) -> None:
     """Write the first line of measurements; what is not finite is null."""
     finite = {name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()}
     folder.write(METRICS, json.dumps(finite).encode() + b"\n")
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Return what was measured, by step. Where a run was gone on with, a step may be there twice: the last counts."""
+    return list({line["step"]: line for line in _lines(folder / METRICS) if "step" in line}.values())
+
+
+def read_samples(folder: Path) -> list[dict[str, Any]]:
+    """Return what was written on the way, the last of it last."""
+    return [line for line in _lines(folder / SAMPLES) if isinstance(line.get("text"), str)]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    for line in filter(None, durable.read_file(path, durable.LARGEST_JSON).split(b"\n")):
+        try:
+            found = durable.from_json(line, str(path))
+        except RunError:  # a process was killed while it wrote this line
+            continue
+        if isinstance(found, dict):
+            yield found
 
 
 def is_run(folder: Path) -> bool:

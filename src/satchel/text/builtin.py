@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from satchel.errors import DataError
-from satchel.text import polysemy, transductions
+from satchel.text import polysemy, roles, transductions
 from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task, bytes_source
 
 E = TypeVar("E")
@@ -216,6 +216,20 @@ def _beginning(sentence: polysemy.Sentence) -> str:
     return sentence.beginning
 
 
+# --- @roles and its variant ----------------------------------------------------------------------------
+
+
+def _roles(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    """Sentences whose subjects, objects and referents are known, one on every line."""
+    made = generate(roles.sentence, settings.size, seed, part, said=lambda sentence: sentence.text)
+    yield "roles", "".join(f"{sentence.text}\n" for sentence in made)
+
+
+def _roles_tags(settings: DataSettings, seed: int, part: Part) -> Iterator[tuple[str, str]]:
+    for sentence in generate(roles.sentence, settings.size, seed, part, said=lambda sentence: sentence.text):
+        yield sentence.tags, sentence.text
+
+
 # --- @copy, @reverse and @dates ------------------------------------------------------------------------
 
 
@@ -395,6 +409,24 @@ BUILTINS = {
             "file",
             "word",
             _polysemy_polarity,
+        ),
+        Builtin(
+            "@roles",
+            "lm",
+            "sentences whose subjects, objects and referents are known: what comes next depends on them",
+            "line",
+            "word",
+            _roles,
+            length=32,
+            variants={"tag": "@roles-tags"},
+        ),
+        Builtin(
+            "@roles-tags",
+            "tag",
+            "the same sentences; the tag of a word is its role, that of a pronoun whose place it takes",
+            "file",
+            "word",
+            _roles_tags,
         ),
         Builtin(
             "@copy",
