@@ -174,10 +174,13 @@ def test_tags_that_are_left_out_are_not_asked_about(folder: Path) -> None:
 
 
 def test_rows_of_the_same_text_stand_on_the_same_side(folder: Path) -> None:
-    texts = [text for text in sentences(8) for _ in range(10)]
+    times = (3, 5, 20, 40)
+    texts = [text for text, count in zip(sentences(4), times, strict=True) for _ in range(count)]
     (folder / "twice.tsv").write_text("text\ttags\n" + "".join(f"{text}\t{text}\n" for text in texts))
     found = trained(folder, "gru").probe(folder / "twice.tsv")
-    assert found.rows == (60, 20)
+    # One text of four is held out, however often it is there.
+    assert found.rows[1] in times
+    assert sum(found.rows) == sum(times)
 
 
 def test_tags_may_belong_to_characters_and_words_to_several_tokens(folder: Path) -> None:

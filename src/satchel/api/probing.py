@@ -158,10 +158,7 @@ def _held_out(texts: Sequence[Ids], seed: int) -> np.ndarray[tuple[int], np.dtyp
     """Return which rows are held out; those of the same text together, or what is asked would have been told."""
     distinct: dict[bytes, int] = {}
     numbers_R = np.array([distinct.setdefault(text.tobytes(), len(distinct)) for text in texts], np.int64)
-    chosen = held_out(np.zeros(len(distinct), np.int64), HELD_OUT, seed)
-    if len(chosen) > 1 and not chosen.any():
-        chosen[-1] = True
-    return chosen[numbers_R]
+    return held_out(np.zeros(len(distinct), np.int64), HELD_OUT, seed)[numbers_R]
 
 
 def _vectors(reader: "VectorReader", rows: Sequence[_Row]) -> dict[str, Floats]:
