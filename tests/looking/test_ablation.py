@@ -62,9 +62,9 @@ def test_nothing_that_is_large_is_made_again_and_what_one_learns_the_other_knows
     assert all(parameter is theirs[name] for name, parameter in ours.items())
     for name, value in network.named_buffers():
         assert dict(without.named_buffers())[name] is value
-    rows = network.encoder._words._rows_VND  # type: ignore[union-attr, operator]
+    rows = network.encoder._words._rows_VND  # type: ignore[union-attr]
     assert rows is not None
-    assert without.encoder._words._rows_VND is rows  # type: ignore[union-attr, operator]
+    assert without.encoder._words._rows_VND is rows  # type: ignore[union-attr]
     before = without(IDS_BT)
     with torch.no_grad():
         network.encoder.embedding.weight[3] += 1
@@ -198,6 +198,10 @@ def test_classifiers_taggers_and_translators_can_be_edited(folder: Path) -> None
     )
     assert tagger.tag("the king greeted his nuns") == tagged
     translator = trained(folder, "pairs", "@reverse", settings={"data.size": 50, "model.context": 32})
+    # Those that read the source are other ones.
+    assert heads_of(translator.network) == [
+        (layer, head) for layer, head, _ in translator.trace("abc", "cba").attention.each()
+    ]
     scored = translator.score("abc", "cba").logprobs.tolist()
     assert translator.edit(zero=[(0, 0)]).score("abc", "cba").logprobs != pytest.approx(scored, rel=1e-6)
     assert translator.score("abc", "cba").logprobs.tolist() == scored

@@ -83,6 +83,7 @@ def test_sentences_that_are_cut_off_or_have_words_around_them_do_no_harm() -> No
     assert roles.expected("greeted by the king he slept".split()) == nothing
     assert roles.expected("he greeted the king before he slept".split()) == nothing
     assert roles.expected("the king greeted the nun before he slept".split()) == {**nothing, "subject": [(2, 1)]}
+    assert roles.expected("when he slept the king greeted his nun".split())["referent"] == []
 
 
 def test_parts_share_no_sentence_and_the_seed_says_all() -> None:

@@ -58,6 +58,6 @@ def _shared(network: nn.Module) -> Iterator[Any]:
     """Return what is large: parameters, tables of n-grams, and what parts of the network have made of them and keep."""
     yield from network.parameters()
     for part in network.modules():
-        for held in (part,):
+        for held in (part, *vars(part).values()):
             yield from (each for each in getattr(held, "__dict__", {}).values() if isinstance(each, Tensor | Table))
         yield from part.buffers(recurse=False)
