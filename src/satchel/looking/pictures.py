@@ -26,6 +26,8 @@ LARGEST_SHAPES = 400_000
 LETTER = 0.72
 # Of a title where no width is asked for, in pixels.
 LONGEST_LINE = 640
+# A map of no more rows is a table, whose words need their height however narrow it is.
+FEW_ROWS = 12
 
 Redraw = Callable[[float, float], alt.TopLevelMixin]
 
@@ -132,7 +134,9 @@ class Picture:
             spec = self._redraw(factor * theme.plots, theme.size).to_dict()
         else:
             spec = self.chart.to_dict()
-            _stretch(spec, factor, theme)
+            rows = [parameter["value"] for parameter in spec.get("params", []) if parameter["name"] == "rows"]
+            is_list = bool(rows) and len(rows[0]) <= FEW_ROWS
+            _stretch(spec, factor, theme, 1.0 if is_list else factor)
         spec["config"] = theme.config(target)
         for parameter in spec.get("params", []):
             if parameter["name"] == "size":
@@ -254,18 +258,15 @@ def _without_tooltips(part: Any) -> Any:
     return [_without_tooltips(each) for each in part] if isinstance(part, list) else part
 
 
-def _stretch(view: dict[str, Any], factor: float, theme: Theme) -> None:
-    """Make a view and those in it `factor` times as wide. Maps and plots keep their shape, lists their height."""
+def _stretch(view: dict[str, Any], factor: float, theme: Theme, down: float) -> None:
+    """Make a view `factor` times as wide. Plots keep their shape, lists their height; rows of maps grow by `down`."""
     is_map = isinstance(view.get("width"), dict)
-    for side in ("width", "height"):
+    for side, by in (("width", factor), ("height", down if is_map else 1.0)):
         extent = view.get(side)
         if isinstance(extent, dict):
-            view[side] = {"step": extent["step"] * theme.cells * (factor if is_map else 1.0)}
+            view[side] = {"step": extent["step"] * theme.cells * by}
         elif isinstance(extent, int | float):
             view[side] = extent * theme.plots * factor
-    for key in ("layer", "hconcat", "vconcat", "concat"):
-        for part in view.get(key, []):
-            _stretch(part, factor, theme)
 
 
 def _wrap_title(spec: dict[str, Any], letters: int) -> None:

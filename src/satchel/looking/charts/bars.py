@@ -33,8 +33,8 @@ def comparison(
         for place, (value, low, high) in enumerate(numbers)
     ]
     runs = Words([cut(name, 48) for name in names], names)
-    measure = f"{metric.replace('_', ' ')}, 95 % interval ({better} is better)"
-    heading, _ = titled(title)
+    measure = metric.replace("_", " ")
+    heading, _ = titled(title, [f"{better} is better; the lines are 95 % intervals"])
     scale = alt.Scale(zero=False, padding=16)
     base = alt.Chart({"values": records}).encode(
         y=alt.Y("row:O", title=None, axis=row_axis(runs)),

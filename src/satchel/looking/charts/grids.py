@@ -158,8 +158,9 @@ def _written(base: alt.Chart, rows: int, columns: int) -> alt.Chart:
     written: alt.Chart = base.mark_text(
         aria=False,
         invalid=None,
-        limit=alt.ExprRef(f"width / {max(1, columns)} - 4"),
-        fontSize=alt.ExprRef(f"max(4, min(size - 1, 0.8 * height / {max(1, rows)}))"),
+        limit=alt.ExprRef(f"width / {max(1, columns)} - 1"),
+        # Six letters of any size have room: that is a number.
+        fontSize=alt.ExprRef(f"max(4, min(size - 1, 0.8 * height / {max(1, rows)}, 0.23 * width / {max(1, columns)}))"),
     ).encode(
         text="text:N",
         color=alt.condition(

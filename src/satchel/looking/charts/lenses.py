@@ -79,7 +79,7 @@ def attribution(
         rows,
         columns,
         [Table(found / own, told={"adds": told}).record(len(rows), len(columns))],
-        Colours("share of the row's largest", 1.0, signed=True),
+        Colours("relative", 1.0, signed=True),
         title,
         said=("method", "word"),
     )

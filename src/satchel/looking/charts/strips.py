@@ -3,14 +3,14 @@
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 import numpy as np
+import numpy.typing as npt
 
 from satchel.looking.charts.grids import NO_NUMBER, Colours
 from satchel.looking.charts.labels import cut, label, titled, type_size, whole
-from satchel.looking.charts.numbers import largest_of, rounded
+from satchel.looking.charts.numbers import Numbers, largest_of, rounded
 from satchel.looking.pictures import Picture
 from satchel.looking.themes import FIXED_FONT
 from satchel.text.display import visible
@@ -23,36 +23,28 @@ LONGEST_TOKEN = 40
 MOST_TOKENS = 3000
 
 
-def surprise_strip(
-    tokens: Sequence[str], bits: Sequence[float], title: str = "How surprising each token is"
-) -> Picture:
+def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "How surprising each token is") -> Picture:
     """Return the text with each token tinted by how many bits it costs; a token that was impossible is grey."""
-    told = [f"{cost:.3f} bits" if np.isfinite(cost) else "impossible" for cost in bits]
     values = np.asarray(bits, dtype=np.float64)
+    told = [f"{cost:.3f} bits" if np.isfinite(cost) else "impossible" for cost in values]
     colour = Colours("bits", largest_of(values)).encoding(alt.Legend(orient="bottom", direction="horizontal"))
     return _strip(tokens, values, told, title, colour)
 
 
 def order_strip(
-    tokens: Sequence[str], orders: Sequence[int], title: str = "How many tokens the answer was counted from"
+    tokens: Sequence[str], orders: npt.ArrayLike, title: str = "How many tokens the answer was counted from"
 ) -> Picture:
     """Return the text with each token tinted by the order of the n-gram that answered."""
-    told = [f"order {order}" for order in orders]
-    highest = max((int(order) for order in orders), default=1)
+    values = np.asarray(orders, dtype=np.float64)
+    found = sorted({int(order) for order in values})
     colour = alt.Color(
         "value:Q",
         title="order",
         # The lowest is tinted, too.
-        scale=alt.Scale(domain=[0, highest], range="ramp", interpolate="rgb"),
-        legend=alt.Legend(
-            type="symbol",
-            symbolType="square",
-            orient="bottom",
-            direction="horizontal",
-            values=sorted({int(order) for order in orders}),
-        ),
+        scale=alt.Scale(domain=[0, max([1, *found])], range="ramp", interpolate="rgb"),
+        legend=alt.Legend(type="symbol", symbolType="square", orient="bottom", direction="horizontal", values=found),
     )
-    return _strip(tokens, np.asarray(orders, dtype=np.float64), told, title, colour)
+    return _strip(tokens, values, [f"order {order:.0f}" for order in values], title, colour)
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class _Place:
     indent: int
 
 
-def _strip(tokens: Sequence[str], values: Any, told: Sequence[str], title: str, colour: alt.Color) -> Picture:
+def _strip(tokens: Sequence[str], values: Numbers, told: Sequence[str], title: str, colour: alt.Color) -> Picture:
     if not len(tokens) == len(values) == len(told):
         raise ValueError(f"found {len(values)} numbers for {len(tokens)} tokens, expected as many")
     note = f"the first {MOST_TOKENS:,} of {len(tokens):,} tokens" if len(tokens) > MOST_TOKENS else ""
