@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -16,11 +15,12 @@ from satchel.api.tagging import Tagger
 from satchel.data.tagged import scratch_tagged, units
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.looking import attribution
-from satchel.looking.attribution import INSTEADS, METHODS, MOST_STEPS, Asked, Attributions, Instead, Method
+from satchel.looking.attribution import INSTEADS, METHODS, Asked, Attributions, Instead, Method
 from satchel.looking.ranks import spearman
 from satchel.models.backpack import Backpack
 from satchel.models.dan import Dan
 from satchel.predictor import Floats, Ids
+from satchel.text import html
 from satchel.text.display import visible
 from satchel.text.words import Word, words_of
 
@@ -57,10 +57,9 @@ class WordAttributions:
         return f"{self.method}: adds up to {self.values.sum():+.4f} of {whole:+.4f}, gap {self.gap:+.4f}{share}{steps}"
 
     def _repr_html_(self) -> str:
-        return _html(["word", self.method], [[word, f"{value:+.4f}"] for word, value in self._pairs()], [self.check()])
-
-    def _pairs(self) -> list[tuple[str, float]]:
-        return list(zip(self.words, self.values.tolist(), strict=True))
+        values = self.values.tolist()
+        told = [f"{value:+.2f}" for value in values]
+        return html.tinted(self.words, values, told) + html.lines([self.check(), *self.notes])
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class ComparedAttributions:
         }
 
     def _repr_html_(self) -> str:
-        return _html(self.columns, self.rows(), self.checks())
+        return html.table(self.columns, self.rows()) + html.lines([*self.checks(), *self.notes])
 
 
 def attributions(
@@ -219,8 +218,7 @@ class _Question:
         """Return what was found, by word."""
         notes = list(self.notes)
         if found.steps and not found.is_complete:
-            more = "more steps would help" if found.steps < MOST_STEPS else "the score changes too abruptly for it"
-            notes.append(f"the values of {found.method} do not quite add up after {found.steps} steps: {more}")
+            notes.append(f"the values of {found.method} do not quite add up after {found.steps} steps: mind the gap")
         return WordAttributions(
             found.method,
             tuple(word.text for word in self.words),
@@ -348,9 +346,3 @@ def _windows(asked: Asked) -> list[str]:
     if context is None or len(asked.ids_T) <= context:
         return []
     return [f"the text is longer than the context of {context:,}: it is read in windows of that"]
-
-
-def _html(columns: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[str]) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>{''.join(f'<div>{escape(line)}</div>' for line in lines)}"

@@ -28,18 +28,18 @@ from satchel.tasks.tagging import TaggingNetwork
 
 Method = Literal["occlusion", "gradient", "integrated"]
 METHODS: tuple[Method, ...] = get_args(Method)
-# What is put in the place of a token: the mean of all word vectors; or those of some words drawn from the vocabulary, and
-# what they do on average counts.
+# What is put in the place of a token: the mean of all word vectors; or some words drawn from the vocabulary, in turn.
 Instead = Literal["mean", "words"]
 INSTEADS: tuple[Instead, ...] = get_args(Instead)
 WORDS_DRAWN = 16
 
-# Integrated gradients begin with so many steps, and take twice as many until the gap is small, or they are too many.
+# Integrated gradients begin with so many steps, and take twice as many until the gap is small, or until they are too
+# many, from all vectors together.
 FIRST_STEPS = 8
-MOST_STEPS = 512
-# A gap is small if it is this share of what is to be shared out; or if it is rounding, next to all that is added.
+MOST_STEPS = 1024
+# A gap is small if it is this share of what is to be shared out, or this of all that is added and taken away.
 SMALL = 0.01
-ROUNDING = 1e-6
+SMALL_OF_ALL = 0.001
 # Vectors that a network makes something of at once.
 VECTORS_AT_ONCE = 1 << 11
 # What is computed on two ways differs by rounding; by more, it is not the same thing.
@@ -140,7 +140,7 @@ class Attributions:
     @property
     def is_complete(self) -> bool:
         """Whether the gap is small."""
-        allowed = max(SMALL * abs(self.score - self.baseline), ROUNDING * float(np.abs(self.values).sum()))
+        allowed = max(SMALL * abs(self.score - self.baseline), SMALL_OF_ALL * float(np.abs(self.values).sum()))
         return abs(self.gap) <= allowed
 
 
@@ -152,7 +152,7 @@ def attribute(
     `occlusion` puts another vector in the place of one token after another: what the score loses is the token's.
     `gradient` is the score's slope at the text, times how far each vector is from the other. `integrated` is the same
     with the mean of the slopes on the way there from the other vector in every place (Gauss-Legendre): its values add
-    up but for the error of the sum, and without `steps` it takes as many as make that small, MOST_STEPS at most.
+    up but for the error of the sum, and without `steps` it takes as many as make that small, within reason.
     """
     with _answering(asked.encoder):
         x_TD, others_ND = _vectors(asked), _others(asked.encoder, instead)
@@ -168,7 +168,7 @@ def attribute(
         while True:
             values_T = _sloped(asked, x_TD, others_ND, *_points(tried))
             found = Attributions(method, values_T, score, float(baseline), tried)
-            if steps or found.is_complete or 2 * tried > MOST_STEPS:
+            if steps or found.is_complete or 2 * tried * len(others_ND) > MOST_STEPS:
                 return found
             tried *= 2
 
