@@ -214,3 +214,12 @@ def test_what_cannot_be_looked_at_is_told(
     assert (code, printed) == (2, ""), said
     assert told in said
     assert not list(tmp_path.iterdir())
+
+
+def test_info_tells_the_sites_that_traces_have(cli: Cli, runs: dict[str, Path]) -> None:
+    for name in ("transformer", "backpack", "tagger"):
+        told = answer(cli, "info", runs[name])["sites"]
+        assert told == list(satchel.load(runs[name]).trace(TEXT).sites)
+    code, printed, _ = cli("info", runs["transformer"])
+    assert (code, "blocks.0-1.attention.weights" in printed) == (0, True)
+    assert "sites" not in answer(cli, "info", runs["ngram"])
