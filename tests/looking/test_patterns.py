@@ -18,7 +18,9 @@ from satchel.text import builtin, roles
 from satchel.text.reading import DataSettings
 from tests.models.encoders import make
 
-SENTENCE = "the queen near the monk greeted her uncle beside the nuns and saw him rest before she slept".split()
+SENTENCE = (
+    "the queen near the monk greeted her uncle beside the nuns and saw him rest with the twins before they slept"
+).split()
 
 
 def uniform(times: int, *, causal: bool) -> Any:
@@ -92,7 +94,7 @@ def test_patterns_say_where_to_look() -> None:
             for name in ("subject", "object", "referent")} == {
         "subject": [("greeted", "queen")],
         "object": [("greeted", "uncle"), ("saw", "uncle")],
-        "referent": [("him", "uncle"), ("she", "queen")],
+        "referent": [("him", "uncle"), ("they", "twins")],
     }  # fmt: skip
     for pattern in PATTERNS.values():
         assert pattern(()).shape == (0, 0)
@@ -257,6 +259,7 @@ def test_heads_that_count_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path) -> None:
     settings = {"data.size": 20_000, "training.evaluate_every": 1000}
     model = satchel.train("@counting", recipe="counting", steps=500, settings=settings, out=tmp_path / "run")
@@ -284,6 +287,7 @@ def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_heads_find_subject_object_and_referents(tmp_path: Path) -> None:
     model = satchel.train("@roles", recipe="roles", out=tmp_path / "run")
     assert model.report.valid.nats_per_token / np.log(2) < roles.entropy_per_word() + 0.02
@@ -293,7 +297,7 @@ def test_heads_find_subject_object_and_referents(tmp_path: Path) -> None:
         assert found.best(name).weight > 0.5 > 4 * found.best(name).chance
         assert found.best(name).hits > 0.9
     # Pronouns of two kinds may be the work of two heads.
-    assert found.best("referent").weight > 5 * found.best("referent").chance
+    assert found.best("referent").weight > 4 * found.best("referent").chance
     costs = {(row.layer, row.head): row.cost for row in model.head_costs().rows}
     best = found.best("object")
     assert costs[best.layer, best.head] > 0.01

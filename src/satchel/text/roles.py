@@ -1,10 +1,11 @@
 """Sentences whose subjects, objects and referents are known, made by a small grammar: who has to be found is known too.
 
-    the queen beside the monk greeted her uncle near the nuns and watched him rest before she slept
+    the queen beside the monk greeted her uncle near the nuns and watched him rest with the twins before she slept
 
 What follows the first verb agrees with its subject, what follows the second with its object, and what follows a
 pronoun is what its referent does. Other people stand between: to look at the word before, or at the person who is
-nearest, is not enough. Nothing but a person's own word says what it does, and nothing but a pronoun who is meant.
+nearest, is not enough. Nothing but a person's own word says what it does, and nothing but a pronoun who is meant: one
+of the three who take part, who are a he, a she and a they, so that none of them is to be expected.
 """
 
 import math
@@ -56,12 +57,13 @@ EVERYBODY = tuple(NAMED.values())
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of a sentence and where its subject and its object stand."""
+    """The words of a sentence, and where those stand who take part."""
 
     words: tuple[str, ...]
     subject: int
     object: int
-    referent: int  # of the last pronoun
+    company: int
+    referent: int  # of the last pronoun: one of them
 
     @property
     def text(self) -> str:
@@ -72,22 +74,26 @@ class Sentence:
     def tags(self) -> str:
         """The role of each word; - where it has none. Of a pronoun it is whose place it takes."""
         tags = ["verb" if word in VERBS + WATCHING else "-" for word in self.words]
-        tags[self.subject], tags[self.object] = "subject", "object"
-        tags[-5] = "pronoun/object"
-        tags[-2] = "pronoun/subject" if self.referent == self.subject else "pronoun/object"
+        for role in ("subject", "object", "company"):
+            tags[getattr(self, role)] = role
+        tags[self.company - 4] = f"pronoun/{tags[self.object]}"
+        tags[-2] = f"pronoun/{tags[self.referent]}"
         return " ".join(tags)
 
 
 def sentence(chance: random.Random) -> Sentence:
-    """Return a sentence, every choice of which is as likely as any other. Its subject and object differ in gender."""
+    """Return a sentence, every choice of which is as likely as any other. Of those who take part no two are alike."""
     subject = chance.choice(EVERYBODY)
     acted_on = chance.choice([person for person in EVERYBODY if person.gender != subject.gender])
-    words = ["the", subject.word, *_others(chance), chance.choice(VERBS), _form(POSSESSIVES, subject)]
-    place = len(words)
-    words += [acted_on.word, *_others(chance), "and", chance.choice(WATCHING), _form(OBJECTS, acted_on)]
-    referent, where = chance.choice([(subject, 1), (acted_on, place)])
-    words += [acted_on.watched, chance.choice(TIMES), referent.gender, referent.alone]
-    return Sentence(tuple(words), 1, place, where)
+    company = chance.choice([person for person in EVERYBODY if person.gender not in (subject.gender, acted_on.gender)])
+    words = ["the", subject.word, *_others(chance), chance.choice(VERBS), _form(POSSESSIVES, subject), acted_on.word]
+    first, second = 1, len(words) - 1
+    words += [*_others(chance), "and", chance.choice(WATCHING), _form(OBJECTS, acted_on), acted_on.watched]
+    words += ["with", "the", company.word]
+    third = len(words) - 1
+    place, referent = chance.choice([(first, subject), (second, acted_on), (third, company)])
+    words += [chance.choice(TIMES), referent.gender, referent.alone]
+    return Sentence(tuple(words), first, second, third, place)
 
 
 def _others(chance: random.Random) -> list[str]:
@@ -105,7 +111,7 @@ def expected(words: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
 
     - subject: from the first verb to its subject. The second verb has none of its own;
     - object: from both verbs to whom they act on; it stands behind the first, so that only who reads ahead finds it;
-    - referent: from a pronoun to the person it stands for. `her` in `her uncle` is none.
+    - referent: from a pronoun to the person it stands for. (`her` in `her uncle` is none.)
 
     Words before or after the sentence, and sentences that are cut off, do no harm: what is not there is not told.
     """
@@ -116,13 +122,14 @@ def expected(words: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
     if verb is None or not people or people[0] > verb:
         return found
     subject, acted_on = people[0], verb + 2
+    company = [place for place in people if tuple(words[max(0, place - 2) : place]) == ("with", "the")]
     found["subject"].append((verb, subject))
     if acted_on not in people or words[verb + 1] not in POSSESSIVES:
         return found
     found["object"] += [(place, acted_on) for place in verbs if place is not None]
     if watching is not None and any(word in OBJECTS for word in words[watching + 1 : watching + 2]):
         found["referent"].append((watching + 1, acted_on))
-    meant: dict[str, int] = {NAMED[words[place]].gender: place for place in (subject, acted_on)}
+    meant: dict[str, int] = {NAMED[words[place]].gender: place for place in (subject, acted_on, *company)}
     found["referent"] += [
         (place, meant[word]) for place, word in enumerate(words) if word in meant and place > acted_on
     ]
@@ -137,8 +144,9 @@ def entropy_per_word() -> float:
     bits, lengths = [], []
     for first, second in product(OTHERS, repeat=2):
         others = first + second
-        choices = [len(EVERYBODY), len(EVERYBODY) * 2 / 3, len(OTHERS) ** 2, len(VERBS), len(WATCHING), len(TIMES), 2]
+        people = [len(EVERYBODY) * part for part in (1, 2 / 3, 1 / 3)]
+        choices = [*people, len(OTHERS) ** 2, len(VERBS), len(WATCHING), len(TIMES), 3]
         bits.append(sum(map(math.log2, choices)) + others * math.log2(len(PLACES) * len(EVERYBODY)))
-        # Twelve words without the others, and the end; three for each of them.
-        lengths.append(13 + 3 * others)
+        # Fifteen words without the others, and the end; three for each of them.
+        lengths.append(16 + 3 * others)
     return mean(bits) / mean(lengths)
