@@ -194,7 +194,8 @@ def script() -> str:
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its types forget the default
-    return f"<script>{bundle}</script>\n"
+    inert = bundle.replace("</script", "<\\/script")
+    return f"<script>{inert}</script>\n"
 
 
 def page(title: str, body: str, theme: Theme) -> str:

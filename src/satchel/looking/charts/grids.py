@@ -91,6 +91,7 @@ def colour_grid(
 
     `said` is what rows and columns are called under the pointer; `cell` how wide and high a cell is.
     """
+    tables = tables or [{"value": []}]
     along = max(26.0, across(columns) + 8)
     fits = len(columns) * along <= WIDEST_UPRIGHT
     wide, high = cell or ((along, 26.0) if fits else (side(len(columns)), side(len(rows))))

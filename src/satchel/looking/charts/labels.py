@@ -29,7 +29,7 @@ def label(text: str) -> str:
 
 def whole(text: str) -> str:
     """Return a token as it is told under the pointer."""
-    return cut(visible(text, spaces=not text.strip(" ")), LONGEST_WHOLE)
+    return cut(visible(text, spaces=text != text.strip(" ")), LONGEST_WHOLE)
 
 
 def cut(text: str, longest: int) -> str:

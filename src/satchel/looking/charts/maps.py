@@ -16,6 +16,7 @@ from satchel.looking.pictures import Picture
 
 SHARED_BY_MANY = 40
 LOOKS, AT = "this word looks", "at this word"
+MEAN_LAYER, MEAN_HEAD = "mean of layers", "mean of heads"
 # Maps by (layer, head), all at once or one after the other.
 Maps = Mapping[tuple[int, int], npt.ArrayLike] | Iterable[tuple[tuple[int, int], npt.ArrayLike]]
 
@@ -35,6 +36,7 @@ def attention_map(
         notes=[note],
         row_title=LOOKS,
         column_title=AT,
+        said=("looks", "at"),
     )
 
 
@@ -65,6 +67,7 @@ def attention_maps(rows: Sequence[str], columns: Sequence[str], maps: Maps, titl
         notes=[note],
         row_title=LOOKS,
         column_title=AT,
+        said=("looks", "at"),
         choices=choices,
     )
 
@@ -98,9 +101,6 @@ class _Means:
                 yield (layer, head), total / count
 
 
-MEAN_LAYER, MEAN_HEAD = "mean of layers", "mean of heads"
-
-
 def each_map(maps: Maps) -> Iterable[tuple[tuple[int, int], npt.ArrayLike]]:
     """Return the maps one after the other."""
     return maps.items() if isinstance(maps, Mapping) else maps
@@ -130,6 +130,7 @@ def alignment(
         notes=[note],
         row_title="target",
         column_title="source",
+        said=("target", "source"),
     )
 
 
@@ -145,6 +146,7 @@ def by_word_and_sense(tokens: Sequence[str], values: npt.ArrayLike, title: str, 
         Colours("adds" if signed else "counts", largest_of(found), signed),
         title,
         column_title="sense",
+        said=("word", "sense"),
     )
 
 
@@ -163,6 +165,7 @@ def mask(
         notes=["blue: may be seen", note],
         row_title=LOOKS,
         column_title=AT,
+        said=("looks", "at"),
     )
 
 
