@@ -90,11 +90,11 @@ def test_all_senses_go_to_a_file(cli: Cli, run: Path, tmp_path: Path) -> None:
         (["senses", "RUN", "x" * 400], "expected 32 at most"),
         (["senses", "RUN", "cat", "-o", "x.csv"], "expected .jsonl"),
         (["similar", "RUN", ""], "expected a word"),
-        (["look", "attic", "RUN", "the"], "there is senses and contributions"),
+        (["look", "attic", "RUN", "the"], "there is attention, surprise"),
         (["look", "contributions", "RUN", "the", "--versus", "dog"], "no target"),
         (["look", "contributions", "RUN", "the", "--data", "x.txt"], "give one of them"),
         (["look", "contributions", "RUN", "the", "-o", "x.bmp"], "expected .svg"),
-        (["look", "senses", "RUN", "the", "--target", "cat"], "for contributions"),
+        (["look", "senses", "RUN", "the", "--target", "cat"], "--target is not for senses"),
         (["evaluate", "RUN", "--similarity", "nowhere"], "nowhere"),
     ],
 )

@@ -61,7 +61,7 @@ def evaluate(
 ) -> None:
     """Say how good a model is: perplexity and bits per byte; accuracy, F1 and calibration; BLEU and chrF."""
     from satchel import api
-    from satchel.cli import classifying, looking
+    from satchel.cli import classifying, senses
     from satchel.errors import SettingsError
 
     changes = reading(
@@ -77,7 +77,7 @@ def evaluate(
     if similarity is not None:
         if data is not None or by is not None or errors is not None:
             raise SettingsError("--similarity compares words, and takes no text", "give one of them")
-        looking.show_agreement(api.load_model(run), similarity, as_json)
+        senses.show_agreement(api.load_model(run), similarity, as_json)
         return
     with Progress() as progress:
         model = api.load_model(run)

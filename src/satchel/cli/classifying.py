@@ -142,7 +142,7 @@ def _show(model: "Classifier", text: str, as_json: bool) -> None:
 def _show_reasons(model: "Classifier", prediction: "Prediction") -> None:
     """Print the words of a text, tinted by what they add to its label, and those that add most."""
     from satchel.api.senses import above_mean
-    from satchel.cli.looking import show_words
+    from satchel.cli.contributions import show_words
     from satchel.text.display import visible
 
     own = above_mean(model.contributions(prediction.text))[model.labels.index(prediction.label)]

@@ -1,6 +1,5 @@
 """`satchel compare` and `satchel mix`: several runs at once."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,34 +47,13 @@ def compare(
 
 def show_comparison(found: "Comparison") -> None:
     """Print the value of each run and the difference of each pair, with intervals."""
-    name = found.metric.replace("_", " ")
-    print_table(
-        ["run", name, "95 % interval"],
-        [[row.run, f"{row.value:.4f}", _interval(row.low, row.high, "")] for row in found.rows],
-        right=(1,),
-    )
+    print_table(*found.values(), right=(1,))
     print()
-    print_table(
-        ["difference", name, "95 % interval", ""],
-        [
-            [
-                f"{pair.a} - {pair.b}",
-                f"{pair.difference:+.4f}",
-                _interval(pair.low, pair.high, "+"),
-                "clear" if pair.is_clear else "not told apart",
-            ]
-            for pair in found.pairs
-        ],
-        right=(1,),
-    )
-    for group in found.groups:
-        print(f"\n{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})")
-    better = "larger" if found.larger_is_better else "smaller"
-    say(f"{better} is better; paired bootstrap over {found.units:,} {found.unit}")
-
-
-def _interval(low: float, high: float, sign: str) -> str:
-    return f"{low:{sign}.4f} to {high:{sign}.4f}" if low > -math.inf else "too little text to tell"
+    print_table(*found.differences(), right=(1,))
+    *seeds, measured = found.notes()
+    for line in seeds:
+        print(f"\n{line}")
+    say(measured)
 
 
 def comparison_json(found: "Comparison") -> dict[str, object]:

@@ -446,7 +446,8 @@ def demo(
 def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
     """Show what the senses of a few words are, which of them moved a prediction, and who looked at whom."""
     from satchel.api.reporting import write_report
-    from satchel.cli.looking import show_explanation, show_senses
+    from satchel.cli.contributions import show_explanation
+    from satchel.cli.senses import show_senses
     from satchel.looking import charts
 
     say(f"\n$ satchel senses {trained.folder} {' '.join(DEMO_WORDS)} --top 6")

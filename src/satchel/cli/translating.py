@@ -209,7 +209,7 @@ def result_line(found: "Translation") -> str:
 # --- alignment ---------------------------------------------------------------------------------------------
 
 
-def look_alignment(asked: "Asked") -> None:
+def alignment(asked: "Asked") -> None:
     """Show which words of a source a translation looked at."""
     from satchel import api
     from satchel.cli import views

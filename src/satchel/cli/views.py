@@ -12,7 +12,7 @@ from satchel.cli.output import Progress, emit_json, print_table, say
 if TYPE_CHECKING:
     from satchel.api.models import Model
     from satchel.looking.pictures import Picture
-    from satchel.looking.trace import Maps, Trace
+    from satchel.looking.trace import Trace
 
 FORMS = ("matrix", "lines", "grid")
 # As many texts tell what heads do; and the best heads of each pattern.
@@ -88,70 +88,35 @@ def tell(
 def attention(asked: Asked) -> None:
     """Show who looked at whom."""
     from satchel.errors import SettingsError
-    from satchel.looking import charts
 
     if asked.form not in FORMS:
         raise SettingsError(f"--form {asked.form}: found no such form", f"expected {', '.join(FORMS)}")
     traced = asked.trace()
-    maps, rows, columns = _maps(asked, traced)
-    layer, head = asked.layer, asked.head
+    layer, head, which = asked.layer, asked.head, asked.which
+    maps = traced.maps(which)
     if head is not None and layer is None and maps.layers > 1:
         raise SettingsError("--head is of a layer", "give --layer too")
-    one = _one(maps, layer, head)
-    title = f"Where words look: {_named(layer, head)}"
 
     def picture() -> "Picture":
         if asked.form == "grid":
-            return charts.heads_grid(rows, columns, _each(maps, layer))
-        if asked.form == "lines":
-            return charts.head_lines(rows, columns, dict(_each(maps, layer, head)), title)
-        if layer is not None and head is not None:
-            return charts.attention_map(rows, columns, one, title)
-        return charts.attention_maps(rows, columns, _each(maps, layer))
+            return traced.grid(layer, which)
+        return (traced.head_lines if asked.form == "lines" else traced.attention_map)(layer, head, which)
 
     def document() -> dict[str, Any]:
         listed = [
             {"layer": number, "head": place, "weights": weights.tolist()}
-            for (number, place), weights in _each(maps, layer, head)
+            for (number, place), weights in maps.chosen(layer, head)
         ]
-        return {"rows": list(rows), "columns": list(columns), "maps": listed}
+        return {"rows": list(maps.rows), "columns": list(maps.columns), "maps": listed}
 
     def draw() -> None:
-        print(f"{title}; each row is a word that looks")
-        drawing.draw_map(rows, columns, one)
+        weights = maps.mean(layer) if head is None else maps[layer or 0, head]
+        print(f"Where words look: {_named(layer, head)}; each row is a word that looks")
+        drawing.draw_map(maps.rows, maps.columns, weights)
         if layer is None and (maps.layers > 1 or maps.heads > 1):
             say(f"{maps.layers} layers of {maps.heads} heads: --layer L --head H shows one, -o map.html all")
 
     tell(asked, picture=picture, document=document, draw=draw)
-
-
-def _maps(asked: Asked, traced: "Trace") -> "tuple[Maps, tuple[str, ...], tuple[str, ...]]":
-    from satchel.errors import SettingsError
-
-    match asked.which:
-        case "own":
-            return traced.attention, traced.tokens, traced.tokens
-        case "source":
-            return traced.source_attention, traced.source, traced.source
-        case "cross":
-            return traced.cross, traced.tokens, traced.source
-        case other:
-            raise SettingsError(f"--which {other}: found no such text", "expected own, source or cross")
-
-
-def _one(maps: "Maps", layer: int | None, head: int | None) -> Any:
-    if head is not None:
-        return maps[layer or 0, head]
-    return maps.mean(layer)
-
-
-def _each(maps: "Maps", layer: int | None = None, head: int | None = None) -> Any:
-    """Return ((layer, head), map) one after another: of all, of one layer, or of one head."""
-    if layer is None and head is None:
-        return (((number, place), weights) for number, place, weights in maps.each())
-    number = layer or 0
-    own = maps[number]
-    return (((number, place), own[place]) for place in range(len(own)) if head in (None, place))
 
 
 def _named(layer: int | None, head: int | None) -> str:
