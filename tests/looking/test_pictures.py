@@ -169,13 +169,20 @@ def test_a_page_holds_all_it_needs() -> None:
 
 
 @pytest.mark.parametrize("name", OF_WORDS)
-def test_no_word_gets_out_of_a_page(name: str) -> None:
-    spec = OF_WORDS[name](HOSTILE).spec()
+def test_no_word_breaks_a_picture_or_gets_out_of_a_page(name: str) -> None:
+    picture = OF_WORDS[name](HOSTILE)
+    spec = picture.spec()
     part = pictures.embedded(spec, "picture")
     assert [tag for tag, _ in Tags(part).tags] == ["form", "div", "script"]
     assert "<!--" not in part
     assert shown_by(Tags(part)) == spec
     part.encode()
+    svg = picture.svg()
+    shown = "".join(texts(svg))  # it is XML
+    assert "\\u{202e}" in shown
+    assert "\\x00" in shown
+    assert not set(shown) & set("\x00\x1b\n\u2028\u202e\u2066\ud800")
+    assert "<script" not in svg
 
 
 def test_a_title_does_not_get_out_of_a_page_either() -> None:
