@@ -8,6 +8,7 @@ import pytest
 
 import satchel
 from satchel.api.attribution import compared
+from satchel.data.tagged import scratch_tagged
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.looking.attribution import METHODS
 from satchel.looking.ranks import spearman
@@ -58,6 +59,18 @@ def tagger(folder: Path) -> Any:
     )
 
 
+def check_merged(found: Any) -> None:
+    """Check that the value of every word is the sum of those of the tokens that spell it."""
+    assert len(found.tokens) == len(found.token_values) > len(found.words)
+    stop = 0
+    for word, value in zip(found.words, found.values, strict=True):
+        start, stop = stop, stop + 1
+        while "".join(found.tokens[start:stop]).strip() != word.strip():
+            stop += 1
+        assert value == pytest.approx(found.token_values[start:stop].sum())
+    assert stop == len(found.tokens)
+
+
 # --- language models ---------------------------------------------------------------------------------------
 
 
@@ -65,14 +78,7 @@ def tagger(folder: Path) -> Any:
 def test_words_get_the_sums_of_their_tokens(lstm: Any, method: str) -> None:
     found = lstm.attributions("The cats saw the", "cat", method=method)
     assert found.words[1:] == ("The", " cats", " saw", " the")
-    assert len(found.tokens) == len(found.token_values) > len(found.words)
-    at = 0
-    for word, value in list(zip(found.words, found.values, strict=True))[1:]:
-        at += 1
-        start = at
-        while "".join(found.tokens[start : at + 1]) != word:
-            at += 1
-        assert value == pytest.approx(found.token_values[start : at + 1].sum())
+    check_merged(found)
     assert found.values.sum() == pytest.approx(found.score - found.baseline + found.gap)
     assert (found.method, found.target, found.versus) == (method, " cat", None)
     assert found.check().startswith(f"{method}: adds up to")
@@ -126,6 +132,8 @@ def test_beside_a_backpack_stands_what_its_senses_add(backpack: Any, instead: An
     np.testing.assert_allclose(found.exact, exact.centred.sum(axis=1), atol=1e-6 * np.abs(exact.values).sum())
     assert found.exact.sum() + found.bias == pytest.approx(found.score, abs=1e-5)
     assert found.score == pytest.approx(exact.logit, abs=1e-5)
+    usual = backpack.attributions(text, "saw", "sat", "gradient")
+    assert (found.baseline == pytest.approx(usual.baseline)) == (instead == "mean")
     assert [each.method for each in found.methods] == list(METHODS)
     for each in found.methods:
         assert found.correlations[each.method] == spearman(each.values, found.exact)
@@ -175,12 +183,14 @@ def test_a_classifier_is_asked_about_its_labels(classifier: Any) -> None:
 
 def test_a_tagger_is_asked_about_a_word_and_what_its_tags_belong_to_stays_whole(tagger: Any) -> None:
     text = "the dogs sat."
-    found = tagger.attributions(text, (1, "N"), "V")
+    found = tagger.attributions(text, (2, "V"), "N")
     assert found.words == ("the", "dogs", "sat.")
-    assert len(found.tokens) > 3
-    assert (found.target, found.versus) == ("N at dogs", "V")
-    assert tagger.tag(text).tags[1] == "N"
-    assert found.score > 0
+    check_merged(found)
+    assert (found.target, found.versus) == ("V at sat.", "N")
+    tokens, places = scratch_tagged([text], tagger.tokenizer, tagger.unit)
+    scores = tagger.labeller.label(tokens.ids)[places[2]]
+    lead = scores[tagger.labels.index("V")] - scores[tagger.labels.index("N")]
+    assert found.score == pytest.approx(lead, abs=1e-5)
     for target in (1, "1", "1:N"):
         assert tagger.attributions(text, target, method="gradient").target == "N at dogs"
     assert tagger.attributions(text, "1:V", method="gradient").target == "V at dogs"
