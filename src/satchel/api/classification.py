@@ -21,7 +21,7 @@ from satchel.evaluation.classification import Classification, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
 from satchel.predictor import Floats, Labeller
 from satchel.runs import folder as runs
-from satchel.text import answers
+from satchel.text import answers, html
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
 from satchel.text.tokenizer import Tokenizer
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # As many texts at once as are worth it; more would only take memory.
 BATCH = 1024
+# As many labels as a notebook shows.
+MOST_LABELS = 10
 CHECK_FOLDS = 2 * MOST_FOLDS
 
 
@@ -47,6 +49,10 @@ class Prediction:
     def probability(self) -> float:
         """How sure the label is."""
         return self.probabilities[self.label]
+
+    def _repr_html_(self) -> str:
+        rows = [(label, f"{chance:.4f}") for label, chance in list(self.probabilities.items())[:MOST_LABELS]]
+        return html.passage(self.text) + html.table(["label", "probability"], rows)
 
 
 @dataclass(frozen=True)

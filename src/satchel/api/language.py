@@ -24,7 +24,9 @@ from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.predictor import Floats, Ids, Predictor
 from satchel.runs import folder as runs
+from satchel.text import html
 from satchel.text.corpora import open_corpus
+from satchel.text.display import visible
 from satchel.text.reading import Corpus, Piece, bytes_source
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 
@@ -51,6 +53,11 @@ class TextScore:
         mean = -self.total_logprob / max(1, len(self.ids))
         return math.exp(mean) if mean < 700 else math.inf
 
+    def _repr_html_(self) -> str:
+        bits = (-self.logprobs / math.log(2)).tolist()
+        total = f"{sum(bits):.2f} bits, {sum(bits) / max(1, len(bits)):.2f} in the mean of {len(bits):,} tokens"
+        return html.tinted(self.tokens, bits, [f"{cost:.1f}" for cost in bits]) + html.lines([total])
+
 
 @dataclass(frozen=True)
 class Generation:
@@ -65,6 +72,9 @@ class Generation:
         """The first continuation."""
         return self.samples[0].text
 
+    def _repr_html_(self) -> str:
+        return "".join(html.passage(sample.text, self.prompt) for sample in self.samples)
+
 
 @dataclass(frozen=True)
 class NextTokens:
@@ -73,6 +83,10 @@ class NextTokens:
     tokens: tuple[str, ...]
     ids: tuple[int, ...]
     probabilities: tuple[float, ...]
+
+    def _repr_html_(self) -> str:
+        rows = zip(self.tokens, self.probabilities, strict=True)
+        return html.table(["token", "probability"], [(visible(token, spaces=True), f"{p:.4f}") for token, p in rows])
 
 
 class LanguageModel(Model):

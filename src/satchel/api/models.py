@@ -14,6 +14,7 @@ from satchel.evaluation.classification import Classification
 from satchel.evaluation.likelihood import Likelihood
 from satchel.evaluation.translation import Translation
 from satchel.runs import folder as runs
+from satchel.text import html
 from satchel.text.builtin import variant
 from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, DataSettings
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from satchel.looking.lens import Lens
     from satchel.looking.patterns import Pattern
     from satchel.looking.trace import Trace
+
+
+# As many labels as a notebook lists.
+MOST_LABELS = 10
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,23 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.settings.model.kind} at {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        facts, labels, report = self.run.facts, self.run.labels, self.report
+        parameters = facts.get("parameters", report.parameters if report else None)
+        rows = [
+            ("model", self.settings.model.kind),
+            ("task", self.settings.task),
+            ("parameters", f"{parameters:,}" if parameters else ""),
+            ("n-grams", f"{sum(facts['ngrams']):,}" if "ngrams" in facts else ""),
+            ("tokenizer", f"{self.tokenizer.kind}, {self.tokenizer.size:,} tokens"),
+            ("labels", ", ".join(labels) if len(labels) <= MOST_LABELS else f"{len(labels):,}"),
+            ("data", self.run.data.name),
+            ("run", str(self.folder)),
+            ("held out", report.valid.headline if report and report.valid else ""),
+            ("counting", report.baseline.headline if report and report.baseline else ""),
+        ]
+        return html.facts((name, value) for name, value in rows if value)
 
     def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
         """Return a corpus read as the run's own was, but for some settings."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from satchel import durable
 from satchel.api.baseline import counting_baseline
@@ -28,6 +27,7 @@ EXCERPT, SAMPLES, WORDS = 200, 3, 4
 # A word whose senses are shown has letters, and this many of them or more.
 LETTERS = 3
 MOST_FREQUENT = 500
+NEEDS_NO_MODEL = {"copy": "copying the source", "memory": "that of the most similar training source"}
 
 
 def write_report(model: Model, path: str | Path, progress: Progress = silent) -> Path:
@@ -93,27 +93,17 @@ def _facts(model: Model) -> list[tuple[str, str]]:
 def _quality(model: Model, progress: Progress) -> str:
     """Return how good it is on what was held out, beside what counting makes of the same data."""
     try:
-        rows = [("this model", _told(model.evaluate()))]  # type: ignore[attr-defined]
+        found = model.evaluate()  # type: ignore[attr-defined]
     except RunError:
         return "<p>Nothing was held out when it was trained.</p>"
+    rows = [("this model", found.headline)]
+    if isinstance(model, Translator):
+        rows += [(NEEDS_NO_MODEL[name], each.headline) for name, each in found.baselines.items()]
     if isinstance(model, (LanguageModel, Classifier, Tagger)) and model.settings.model.kind != "ngram":
         counted = counting_baseline(model, progress)
         if counted is not None:
-            rows.append(("counting n-grams", _told(counted)))
+            rows.append(("counting n-grams", counted.headline))
     return _table(rows)
-
-
-def _told(found: Any) -> str:
-    if hasattr(found, "bits_per_byte"):
-        bits = "" if found.bits_per_byte is None else f"{found.bits_per_byte:.4f} bits per byte, "
-        return f"{bits}perplexity {found.perplexity:,.2f} of {found.tokens:,} held-out tokens"
-    if hasattr(found, "accuracy"):
-        return f"{found.accuracy:.2%} right of {found.examples:,} held out, macro F1 {found.macro_f1:.3f}"
-    memory = found.baselines["memory"]
-    return (
-        f"BLEU {found.quality.bleu:.2f}, chrF {found.quality.chrf:.2f}, {found.quality.exact_match:.2%} exact, of "
-        f"{found.sentences:,} held-out pairs (the most similar training pair: BLEU {memory.bleu:.2f})"
-    )
 
 
 def _curve(model: Model) -> Picture | None:

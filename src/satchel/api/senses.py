@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,13 +24,20 @@ from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
+from satchel.text import html
+from satchel.text.display import visible
 from satchel.text.words import Word, words_of
+
+if TYPE_CHECKING:
+    from satchel.looking.pictures import Picture
 
 # How much of the training text is looked at to see how senses are used, and how much is shown around a word.
 TOKENS_SEEN = 20_000
 AROUND = 10
 # A sense this like another is the same.
 SAME = 0.95
+# As many senses as a notebook lists of those that moved a prediction.
+MOST_SENSES = 8
 
 
 @dataclass(frozen=True)
@@ -72,17 +79,20 @@ class WordSenses:
     senses: tuple[Sense, ...]
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{each.sense}</td><td>{'' if each.share is None else f'{each.share:.0%}'}</td>"
-            f"<td>{_listed(each.promotes)}</td><td>{_listed(each.suppresses)}</td></tr>"
+        rows = [
+            (
+                str(each.sense),
+                "" if each.share is None else f"{each.share:.0%}",
+                _listed(each.promotes),
+                _listed(each.suppresses),
+            )
             for each in self.senses
-        )
-        head = "<tr><th>sense</th><th>share</th><th>promotes</th><th>suppresses</th></tr>"
-        return f"<table><caption>{escape(self.word)}</caption>{head}{rows}</table>"
+        ]
+        return html.table(["sense", "share", "promotes", "suppresses"], rows, self.word)
 
 
 def _listed(words: Sequence[tuple[str, float]]) -> str:
-    return escape(", ".join(word.strip() for word, _ in words))
+    return ", ".join(word.strip() for word, _ in words)
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,10 @@ class Neighbours:
 
     sense: int
     words: tuple[tuple[str, float], ...]
+
+    def _repr_html_(self) -> str:
+        rows = [(word.strip(), f"{alike:.3f}") for word, alike in self.words]
+        return html.table(["word", "alike"], rows, f"sense {self.sense}")
 
 
 @dataclass(frozen=True)
@@ -122,6 +136,35 @@ class Explanation:
     constant: float
     logit: float
     notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What is explained."""
+        rather = "" if self.versus is None else f" rather than {visible(self.versus, spaces=True)}"
+        return f"What adds to {visible(self.target, spaces=True)}{rather}"
+
+    def largest(self, count: int = MOST_SENSES) -> list[tuple[str, int, float]]:
+        """Return the words, their senses and what these add, those first that add or take away most."""
+        order = np.argsort(-np.abs(self.values), axis=None, kind="stable")[:count]
+        places = zip(*np.unravel_index(order, self.values.shape), strict=True)
+        return [(self.words[word], int(sense), float(self.values[word, sense])) for word, sense in places]
+
+    def picture(self) -> "Picture":
+        """Return what each sense (column) of each word (row) adds as a colour."""
+        from satchel.looking import charts
+
+        return charts.by_word_and_sense(self.words, self.values, self.title)
+
+    def _repr_html_(self) -> str:
+        adds = self.values.sum(axis=1).tolist()
+        sums = f"the words add {sum(adds):+.4f}, the bias {self.constant:+.4f}: together {self.logit:+.4f}"
+        rows = [(visible(word, spaces=True), str(sense), f"{value:+.4f}") for word, sense, value in self.largest()]
+        return (
+            html.lines([self.title])
+            + html.tinted(self.words, adds, [f"{value:+.2f}" for value in adds])
+            + html.lines([sums, *self.notes])
+            + html.table(["word", "sense", "adds"], rows)
+        )
 
 
 def lead(first: Explanation, second: Explanation) -> Explanation:

@@ -20,6 +20,7 @@ from satchel.errors import DataError
 from satchel.evaluation.classification import Classification, classification
 from satchel.predictor import Labeller
 from satchel.runs import folder as runs
+from satchel.text import html
 from satchel.text.tables import read_tagged, without_header
 from satchel.text.tokenizer import Tokenizer
 
@@ -37,6 +38,10 @@ class Tagging:
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
+
+    def _repr_html_(self) -> str:
+        """Show each tag below what it belongs to, the fainter the surer it is."""
+        return html.tinted(self.tokens, [1 - chance for chance in self.probabilities], self.tags)
 
 
 class Tagger(Model):

@@ -32,6 +32,7 @@ from satchel.evaluation.translation import (
 from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
+from satchel.text import html
 from satchel.text.tables import TextPair, read_pairs, without_header
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
@@ -39,6 +40,7 @@ from satchel.text.words import words_of
 if TYPE_CHECKING:
     from satchel.api.networks import TranslationSettings
     from satchel.generation.beam import Hypothesis, Searching
+    from satchel.looking.pictures import Picture
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
 
 # Sources that are translated together.
@@ -60,6 +62,15 @@ class Alignment:
     values: Floats  # (target, source)
     is_exact: bool = False
     others: Floats | None = None  # (target,)
+
+    def picture(self) -> "Picture":
+        """Return the values as colours, target words beside the rows, source words above the columns."""
+        from satchel.looking import charts
+
+        return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return self.picture()._repr_mimebundle_(include, exclude)
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,10 @@ class Translated:
     @property
     def score(self) -> float:
         return self.translations[0].score
+
+    def _repr_html_(self) -> str:
+        rows = [(each.target, f"{each.score:.4f}") for each in self.translations]
+        return html.table(["translation", "score"], rows, self.source)
 
 
 class Translator(Model):

@@ -11,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel.predictor import Floats
+from satchel.text import html
 
 Ints = npt.NDArray[np.int64]
 
 BINS = 10
+# As many labels as a notebook shows.
+MOST_LABELS = 30
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 # The 97.5 % quantile of the normal distribution: for 95 % intervals.
 Z = 1.959963984540054
@@ -76,6 +79,24 @@ class Classification:
     bins: tuple[Bin, ...]
     coverage: tuple[Coverage, ...]
     confusion: tuple[Confusion, ...]
+
+    @property
+    def headline(self) -> str:
+        """How good it is in one line."""
+        return f"{self.accuracy:.2%} right ({self.low:.2%} to {self.high:.2%}) of {self.examples:,}"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.label, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}", f"{each.support:,}")
+            for each in self.per_label
+        ]
+        lines = [
+            f"{self.headline}; the commonest label {self.majority:.2%}",
+            f"macro F1 {self.macro_f1:.3f}, expected calibration error {self.expected_error:.3f}",
+        ]
+        more = [f"and {len(rows) - MOST_LABELS:,} labels more"] if len(rows) > MOST_LABELS else []
+        columns = ["label", "precision", "recall", "F1", "support"]
+        return html.lines(lines) + html.table(columns, rows[:MOST_LABELS]) + html.lines(more)
 
 
 def classification(logprobs_EC: Floats, gold_E: Ints, labels: Sequence[str], majority: int) -> Classification:

@@ -7,14 +7,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from satchel.data.tokens import TokenFile, decoded
 from satchel.predictor import Floats, Predictor
+from satchel.text import html
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from satchel.looking.pictures import Picture
 
 # How long the blocks of a stream are; of a short one they are shorter, so that there are some tens of them.
 BLOCK_CHARACTERS, SHORTEST_CHARACTERS = 1000, 25
@@ -79,6 +84,49 @@ class Comparison:
     @property
     def unit(self) -> str:
         return "rows" if self.larger_is_better else "documents or blocks"
+
+    def values(self) -> tuple[list[str], list[list[str]]]:
+        """Return the columns and rows of a table of the runs, as it can be printed."""
+        rows = [[row.run, f"{row.value:.4f}", _told(row.low, row.high, "")] for row in self.rows]
+        return ["run", self.metric.replace("_", " "), "95 % interval"], rows
+
+    def differences(self) -> tuple[list[str], list[list[str]]]:
+        """Return the columns and rows of a table of the pairs, as it can be printed."""
+        rows = [
+            [
+                f"{pair.a} - {pair.b}",
+                f"{pair.difference:+.4f}",
+                _told(pair.low, pair.high, "+"),
+                "clear" if pair.is_clear else "not told apart",
+            ]
+            for pair in self.pairs
+        ]
+        return ["difference", self.metric.replace("_", " "), "95 % interval", ""], rows
+
+    def notes(self) -> list[str]:
+        """Return what is to be said of the tables: seeds, and how they were measured."""
+        better = "larger" if self.larger_is_better else "smaller"
+        return [
+            *(
+                f"{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})"
+                for group in self.groups
+            ),
+            f"{better} is better; paired bootstrap over {self.units:,} {self.unit}",
+        ]
+
+    def picture(self) -> "Picture":
+        """Return the value of each run as a point, and its interval as a line."""
+        from satchel.looking import charts
+
+        rows = [(row.run, row.value, row.low, row.high) for row in self.rows]
+        return charts.comparison(self.metric, rows, larger_is_better=self.larger_is_better)
+
+    def _repr_html_(self) -> str:
+        return html.table(*self.values()) + html.table(*self.differences()) + html.lines(self.notes())
+
+
+def _told(low: float, high: float, sign: str) -> str:
+    return f"{low:{sign}.4f} to {high:{sign}.4f}" if low > -math.inf else "too little text to tell"
 
 
 @dataclass(frozen=True)

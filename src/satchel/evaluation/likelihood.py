@@ -7,6 +7,7 @@ import numpy as np
 
 from satchel.data.tokens import TokenCounts
 from satchel.predictor import Ids, Predictor
+from satchel.text import html
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,27 @@ class Likelihood:
     context: str
     impossible: int  # tokens that got no probability at all
     notes: dict[str, dict[str, float]]  # how many tokens got each note of the predictor, or the note's mean
+
+    @property
+    def headline(self) -> str:
+        """The cost in one line."""
+        bits = "" if self.bits_per_byte is None else f"{self.bits_per_byte:.4f} bits per byte, "
+        return f"{bits}perplexity {self.perplexity:,.2f} of {self.tokens:,} tokens"
+
+    def _repr_html_(self) -> str:
+        measured = (
+            ("bits per byte", self.bits_per_byte),
+            ("bits per character", self.bits_per_character),
+            ("nats per token", self.nats_per_token),
+        )
+        counted = (("tokens", self.tokens), ("unknown", self.unknown), ("impossible", self.impossible))
+        return html.facts(
+            [
+                *((name, f"{value:.4f}") for name, value in measured if value is not None),
+                ("perplexity", f"{self.perplexity:,.2f}"),
+                *((name, f"{count:,}") for name, count in counted if count or name == "tokens"),
+            ]
+        )
 
 
 def likelihood(predictor: Predictor, ids: Ids, counts: TokenCounts) -> Likelihood:

@@ -7,7 +7,6 @@ from pathlib import Path
 from satchel import durable
 from satchel.errors import SettingsError
 from satchel.evaluation.comparison import Comparison
-from satchel.looking import charts
 
 
 def save_comparison(found: Comparison, path: Path) -> None:
@@ -25,11 +24,7 @@ def save_comparison(found: Comparison, path: Path) -> None:
         body = "".join(f"{' & '.join(map(_tex, row))} \\\\\n" for row in [columns, *rows])
         durable.write_file(path, f"\\begin{{tabular}}{{lrrr}}\n{body}\\end{{tabular}}\n".encode())
     elif path.suffix in (".svg", ".png", ".html", ".json"):
-        charts.comparison(
-            found.metric,
-            [(r.run, r.value, r.low, r.high) for r in found.rows],
-            larger_is_better=found.larger_is_better,
-        ).save(path)
+        found.picture().save(path)
     else:
         raise SettingsError(f"found the ending {path.suffix!r}", "expected .csv, .md, .tex or .svg", where=str(path))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from satchel.predictor import Floats
+from satchel.text import html
 
 # Of a source, to find sources that are like it.
 LETTERS = 4
@@ -25,6 +26,11 @@ class Quality:
     chrf: float
     exact_match: float
 
+    @property
+    def headline(self) -> str:
+        """All of it in one line."""
+        return f"BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}, {self.exact_match:.2%} exact"
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -39,6 +45,19 @@ class Translation:
     unknown: int  # tokens of sources that the tokenizer does not know
     looks_swapped: bool  # sources look like what it writes, and references like what it reads
     baselines: dict[str, Quality]
+
+    @property
+    def headline(self) -> str:
+        """How good it is in one line."""
+        return f"{self.quality.headline} of {self.sentences:,}"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, f"{each.bleu:.2f}", f"{each.chrf:.2f}", f"{each.exact_match:.2%}")
+            for name, each in {"this model": self.quality, **self.baselines}.items()
+        ]
+        lines = [f"{self.sentences:,} pairs; perplexity of the references {self.perplexity:,.2f}"]
+        return html.table(["", "BLEU", "chrF", "exact"], rows) + html.lines(lines)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Letters: L layers, T time, D width, V words or labels.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -15,6 +16,9 @@ from satchel.models.recurrent import Recurrent
 from satchel.models.transformer import Transformer
 from satchel.predictor import Floats
 from satchel.tasks.translation import answering
+
+if TYPE_CHECKING:
+    from satchel.looking.pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,15 @@ class Lens:
     chances: Floats
     ranks: Array
     nats: Floats
+
+    def picture(self) -> "Picture":
+        """Return what each layer would have said as words, and the probability it gave to what came as a colour."""
+        from satchel.looking import charts
+
+        return charts.logit_lens(self.tokens, self.layers, self.said, self.nats, self.ranks, targets=self.targets)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return self.picture()._repr_mimebundle_(include, exclude)
 
 
 def of_trace(network: nn.Module, trace: Trace, names: Sequence[str]) -> Lens:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,9 +30,6 @@ PREFIXES = ("encoder.", "pair.", "head.")
 OF_WORDS = ("senses", "source_senses")
 
 Array = np.ndarray[Any, Any]
-# Whose words look, and at whose: those of the text itself (of a translator: of what it writes), those of the source,
-# or those that are written at those of the source.
-Which = Literal["own", "source", "cross"]
 
 
 @dataclass(frozen=True)
@@ -158,8 +155,8 @@ class Trace:
         """Where in the source the words of a translation looked."""
         return self.maps("cross")
 
-    def maps(self, which: Which = "own") -> "Maps":
-        """Return who looked at whom: in the text itself, in the source, or from the one into the other."""
+    def maps(self, which: str = "own") -> "Maps":
+        """Return who looked at whom: in the text itself (`own`), in its `source`, or from it into that (`cross`)."""
         match which:
             case "own":
                 names = self._ending("attention.weights", without="reader.")
@@ -170,7 +167,7 @@ class Trace:
             case "cross":
                 names = [*self._ending("cross.weights"), *self._ending("alignment")]
                 return Maps(self, names, self.tokens, self.source, "attention to a source")
-        raise SettingsError(f"found no text named {which}", "expected own, source or cross")
+        raise SettingsError(f"which: found {which}, no such text", "expected own, source or cross")
 
     @property
     def hidden(self) -> dict[str, Array]:
@@ -200,7 +197,7 @@ class Trace:
 
     # --- pictures
 
-    def attention_map(self, layer: int | None = None, head: int | None = None, which: Which = "own") -> "Picture":
+    def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Picture":
         """Return how much each word looks at each: of one head, or with selectors of layer and head."""
         from satchel.looking import charts
 
@@ -211,14 +208,14 @@ class Trace:
             )
         return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
 
-    def head_lines(self, layer: int | None = None, head: int | None = None, which: Which = "own") -> "Picture":
+    def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Picture":
         """Return lines from each word to those it looks at, a colour for each head; a page has selectors."""
         from satchel.looking import charts
 
         maps = self.maps(which)
         return charts.head_lines(maps.rows, maps.columns, maps.chosen(layer, head))
 
-    def grid(self, layer: int | None = None, which: Which = "own") -> "Picture":
+    def grid(self, layer: int | None = None, which: str = "own") -> "Picture":
         """Return a small map of each head, all beside one another."""
         from satchel.looking import charts
 
@@ -265,8 +262,7 @@ class Maps:
 
     def __getitem__(self, place: int | tuple[int, int]) -> Array:
         layer, head = place if isinstance(place, tuple) else (place, None)
-        if not self.names:
-            raise SettingsError(f"found no {self._what}: this model does not look at anything", "ask for other sites")
+        self._check()
         if not 0 <= layer < self.layers:
             raise SettingsError(f"layer {layer}: found layers 0 to {self.layers - 1}")
         found = self._trace[self.names[layer]]
@@ -288,6 +284,7 @@ class Maps:
 
     def chosen(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
         """Return ((layer, head), map) one after another: of all, of one layer, or of one head of it."""
+        self._check()
         if head is not None and layer is None and self.layers > 1:
             raise SettingsError(f"head {head}: is that of a layer", "give the layer too")
         if layer is None and head is None:
@@ -304,6 +301,10 @@ class Maps:
         for _, _, map_TS in self.each():
             total, count = total + map_TS, count + 1
         return total / count
+
+    def _check(self) -> None:
+        if not self.names:
+            raise SettingsError(f"found no {self._what}: this model does not look at anything", "ask for other sites")
 
 
 def _layers(maps: Maps) -> str:

@@ -1,7 +1,7 @@
 """HTML for notebooks: tables, words on tinted grounds, texts.
 
-Everything is escaped. Letters have the colour of the page around them, and grounds let it through, so that a notebook may be
-light or dark. What a tint tells is also told by a number (blue adds, orange takes away: Okabe and Ito).
+Everything is escaped. Letters have the colour of the page around them, and grounds let it through, so that a notebook
+may be light or dark. What a tint tells is also told by a number (blue adds, orange takes away: Okabe and Ito).
 """
 
 import math
