@@ -279,7 +279,7 @@ def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path
     def next_v(tokens: Sequence[str]) -> Places:
         return np.asarray(patterns.earlier(tokens) & (np.array(tokens) == "v")[:, None])
 
-    texts = [text for text in strings(3000) if text.count("v") > 1]
+    texts = [text for text in strings(6000) if text.count("v") > 1]
     assert len(texts) > 20
     found = model.patterns(texts, {"first v": first_v, "next v": next_v})
     assert found.best("first v").hits > 0.7
