@@ -71,6 +71,8 @@ def test_attributions_are_told_with_the_check_and_what_is_exact(cli: Cli, runs: 
     assert code == 0, said
     assert all(word in printed for word in ("occlusion", "gradient", "integrated", "exact", "on rather than mat"))
     assert "rank correlation with what is exact" in said
+    code, other, said = cli("look", "attribution", runs["backpack"], TEXT, "--target", "on", "--instead", "words")
+    assert (code, other != printed) == (0, True), said
     code, printed, said = cli("look", "attribution", runs["tagger"], "a cat", "--target", "1", "--method", "occlusion")
     assert code == 0, said
     assert "gradient" not in printed
@@ -193,6 +195,7 @@ def test_a_report_is_one_page_that_asks_for_nothing(cli: Cli, runs: dict[str, Pa
         ("transformer", ["contributions", TEXT], "is no Backpack"),
         ("transformer", ["order", TEXT], "stands on no n-gram"),
         ("transformer", ["patterns", TEXT, "--pattern", "stripes"], "stripes"),
+        ("transformer", ["attribution", TEXT, "--instead", "zeros"], "expected mean, words"),
         ("ngram", ["attention", TEXT], "does not look at anything"),
         ("ngram", ["embeddings"], "has no vectors"),
         ("backpack", ["lens", TEXT], "of a Backpack look at contributions"),

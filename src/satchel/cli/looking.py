@@ -46,6 +46,9 @@ def look(
     form: Annotated[str, Option(help="Of attention: matrix, lines or grid.")] = "matrix",
     which: Annotated[str, Option(help="Of a translator's attention: own, source or cross.")] = "own",
     method: Annotated[str | None, Option(help="Of attribution: occlusion, gradient, integrated, exact.")] = None,
+    instead: Annotated[
+        str, Option(help="Of attribution, in a word's place: the mean of all, or words in turn.")
+    ] = "mean",
     sense: Annotated[int | None, Option(help="Of embeddings: the words by this sense.")] = None,
     pattern: Annotated[str | None, Option(help="Of patterns: same,previous,first,subject,...; else the usual.")] = None,
     top: Annotated[int, Option(help="Of embeddings: how many of the most frequent words.", min=1)] = 200,
@@ -71,8 +74,8 @@ def look(
     if source is not None:
         text, target = source, text_argument(text)
     asked = views.Asked(
-        run, text, target, versus, layer, head, form, which, method, start, data, by, top, sense, pattern, out, theme,
-        width, as_json,
+        run, text, target, versus, layer, head, form, which, method, instead, start, data, by, top, sense, pattern, out,
+        theme, width, as_json,
     )  # fmt: skip
     show(asked)
 

@@ -11,6 +11,7 @@ from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:
     from satchel.api.models import Model
+    from satchel.looking.attribution import Instead
     from satchel.looking.pictures import Picture
     from satchel.looking.trace import Trace
 
@@ -32,6 +33,7 @@ class Asked:
     form: str = "matrix"
     which: str = "own"
     method: str | None = None
+    instead: str = "mean"
     start: int = 0
     data: str | None = None
     by: str = "word,sense"
@@ -227,7 +229,9 @@ def attribution(asked: Asked) -> None:
     from satchel.text.display import visible
 
     model = asked.model()
-    found = model.compare_attributions(asked.content(), _target(model, asked.target), asked.versus)
+    found = model.compare_attributions(
+        asked.content(), _target(model, asked.target), asked.versus, instead=_instead(asked.instead)
+    )
     methods: dict[str, Any] = {each.method: each.values for each in found.methods}
     if found.exact is not None:
         methods["exact"] = found.exact
@@ -253,6 +257,18 @@ def attribution(asked: Asked) -> None:
             say(line)
 
     tell(asked, picture=lambda: charts.attribution(found.words, shown, title), document=found.document, draw=draw)
+
+
+def _instead(name: str) -> "Instead":
+    from satchel.errors import SettingsError
+    from satchel.looking.attribution import INSTEADS
+
+    for known in INSTEADS:
+        if name == known:
+            return known
+    raise SettingsError(
+        f"--instead {name}: found no such thing to put in a word's place", f"expected {', '.join(INSTEADS)}"
+    )
 
 
 def _target(model: "Model", target: str | None) -> Any:
