@@ -199,7 +199,7 @@ def test_a_report_is_one_page_that_asks_for_nothing(cli: Cli, runs: dict[str, Pa
         ("ngram", ["attention", TEXT], "does not look at anything"),
         ("ngram", ["embeddings"], "has no vectors"),
         ("backpack", ["lens", TEXT], "of a Backpack look at contributions"),
-        ("tagger", ["attribution", "a cat", "--target", "cat"], "give a word's number"),
+        ("tagger", ["attribution", "a cat", "--target", "cat"], "counted from 0, and its tag"),
     ],
 )
 def test_what_cannot_be_looked_at_is_told(

@@ -224,13 +224,15 @@ def _rank(rank: int) -> str:
 
 def attribution(asked: Asked) -> None:
     """Show what each word does to a score, by several approximations; and of a Backpack, exactly."""
+    from satchel.api.attribution import compared
     from satchel.errors import SettingsError
     from satchel.looking import charts
+    from satchel.looking.attribution import METHODS
     from satchel.text.display import visible
 
-    model = asked.model()
-    found = model.compare_attributions(
-        asked.content(), _target(model, asked.target), asked.versus, instead=_instead(asked.instead)
+    named = [method for method in METHODS if asked.method in (None, method)]
+    found = compared(
+        asked.model(), asked.content(), asked.target, asked.versus, named or METHODS, instead=_instead(asked.instead)
     )
     methods: dict[str, Any] = {each.method: each.values for each in found.methods}
     if found.exact is not None:
@@ -269,21 +271,6 @@ def _instead(name: str) -> "Instead":
     raise SettingsError(
         f"--instead {name}: found no such thing to put in a word's place", f"expected {', '.join(INSTEADS)}"
     )
-
-
-def _target(model: "Model", target: str | None) -> Any:
-    """Return a target as it is meant: of a tagger it is the number of a word, or that and a tag (3:NOUN)."""
-    from satchel import api
-    from satchel.errors import SettingsError
-
-    if target is None or not isinstance(model, api.Tagger):
-        return target
-    number, colon, tag = target.partition(":")
-    if not number.isdigit():
-        raise SettingsError(
-            f"--target {target}: found no word's number", "of a tagger, give a word's number, from 0, or 3:NOUN"
-        )
-    return (int(number), tag) if colon else int(number)
 
 
 def embeddings(asked: Asked) -> None:
