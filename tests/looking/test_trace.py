@@ -176,6 +176,9 @@ def test_the_trace_of_a_language_model_says_how_surprising_each_token_was(folder
     assert trace.tokens == ("<start>", "the", "cat", "sat", "on")
     np.testing.assert_allclose(-trace.surprise, model.score("the cat sat on").logprobs, rtol=1e-6)
     assert trace.told.tokens == ("the", "cat", "sat", "on")
+    both = model.trace(["the cat sat on", "on"])
+    assert [each.tokens for each in both] == [trace.tokens, ("<start>", "on")]
+    np.testing.assert_array_equal(both[0]["encoded"], trace["encoded"])
     found = model.lens("the cat sat on")
     np.testing.assert_allclose(found.nats[-1, :-1], trace.surprise, rtol=1e-5)
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from satchel import config
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
@@ -158,14 +158,23 @@ class Model:
 
         return probe_model(self, data, leave_out=leave_out, reading=reading, seed=seed, progress=progress)
 
-    def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace":
+    @overload
+    def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace": ...
+    @overload
+    def trace(self, text: list[str] | tuple[str, ...], target: None = None, start: int = 0) -> "list[Trace]": ...
+    def trace(
+        self, text: str | list[str] | tuple[str, ...], target: str | None = None, start: int = 0
+    ) -> "Trace | list[Trace]":
         """Return what the model did with a text: one forward pass, by site; of a translator, towards this target.
 
-        A text that is longer than the model's context is read from its token `start` on.
+        A text that is longer than the model's context is read from its token `start` on. Several texts have a trace
+        each.
         """
         from satchel.api.tracing import trace_model
 
-        return trace_model(self, text, target, start)
+        if isinstance(text, str):
+            return trace_model(self, text, target, start)
+        return [trace_model(self, each, target, start) for each in text]
 
     def lens(self, text: str, start: int = 0) -> "Lens":
         """Return what each layer would have said of a text, had it been the last one."""
