@@ -140,3 +140,17 @@ def test_a_network_that_learns_goes_on_learning(network: TranslationNetwork) -> 
     network.train()
     searched(network, sources(2))
     assert network.training
+
+
+@pytest.mark.parametrize("kind", ["transformer", "decoder-only", "backpack"])
+def test_nothing_is_written_that_the_writer_has_no_room_for(kind: str) -> None:
+    settings = SETTINGS[kind].model_copy(update={"positions": "learned", "context": 6})
+    torch.manual_seed(0)
+    made = TranslationNetwork(build_pair(settings, IDS, IDS)).double()
+    spread(made, 0.01)  # nothing ends soon
+    texts = sources(5, 5)
+    for options in ({"beam": 1}, {"beam": 3}, {"longest": 50}):
+        for found in searched(made, texts, **options):
+            assert all(len(each.ids) <= 5 for each in found)
+    drawn = translate(made, texts, (END, END), Searching(), sampling=Sampling(samples=4, temperature=1.0, tokens=50))
+    assert all(len(each.ids) <= 5 for found in drawn for each in found)

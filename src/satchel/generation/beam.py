@@ -70,7 +70,7 @@ def translate(
                 for part in source_batch([sources[row] for row in rows], boundaries[0])
             )
             memory = network.pair.read(source_BS, None if bool(keep_BS.all()) else keep_BS)
-            limits = [_limit(int(lengths_R[row]), searching) for row in rows]
+            limits = [_limit(int(lengths_R[row]), searching, network.pair.context) for row in rows]
             if sampling is None:
                 hypotheses = _Search(network, memory, limits, searching, boundaries[1], unknown).run()
             else:
@@ -92,8 +92,9 @@ def _batches(network: TranslationNetwork, lengths_R: Ints, budget: int) -> list[
     ]
 
 
-def _limit(length: int, searching: Searching) -> int:
-    return searching.longest or LONGER * length + MORE
+def _limit(length: int, searching: Searching, context: int) -> int:
+    """Return the most tokens of a translation: as asked, or by its source's; never more than there is room for."""
+    return max(1, min(searching.longest or LONGER * length + MORE, context - 1))
 
 
 class _Search:

@@ -58,7 +58,9 @@ def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) 
         case BackpackPairSettings():
             return BackpackPair(settings, source_vocabulary, vocabulary)
         case TransformerPairSettings(form="decoder-only"):
-            return DecoderOnly(Transformer(settings, vocabulary, causal=True))
+            # Source and target are one text.
+            both = settings.model_copy(update={"context": 2 * settings.context})
+            return DecoderOnly(Transformer(both, vocabulary, causal=True))
         case TransformerPairSettings():
             layers = settings.layers if settings.decoder_layers is None else settings.decoder_layers
             return TransformerPair(settings, source_vocabulary, vocabulary, layers=layers, shared=settings.shared)

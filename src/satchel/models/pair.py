@@ -11,7 +11,8 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from satchel.models.contract import CausalEncoder, State
+from satchel.models.contract import State
+from satchel.models.transformer import Transformer
 
 
 class PairState(Protocol):
@@ -29,6 +30,8 @@ class Pair(nn.Module, ABC):
 
     # Whether texts of unequal length can be written together.
     takes_padding = True
+    # The longest source, and the longest target, each with its boundary.
+    context: int
 
     def __init__(self, width: int, output_width: int) -> None:
         super().__init__()
@@ -62,16 +65,17 @@ class Pair(nn.Module, ABC):
 
 
 class DecoderOnly(Pair):
-    """Any causal encoder as a pair model: the target goes on where the source ended, as one text.
+    """A causal Transformer as a pair model: the target goes on where the source ended, as one text.
 
     The last token of a source and the first one of a target are the same boundary: it stands there once.
     """
 
     takes_padding = False
 
-    def __init__(self, encoder: CausalEncoder) -> None:
+    def __init__(self, encoder: Transformer) -> None:
         super().__init__(encoder.width, encoder.width)
         self.encoder = encoder
+        self.context = encoder.context // 2
 
     @property
     def words(self) -> nn.Embedding:
@@ -101,7 +105,7 @@ class DecoderOnly(Pair):
         source_BS, lengths_B = memory
         length = int(lengths_B[0])
         assert bool((lengths_B == length).all()), "only sources of the same length are written together"
-        state = self.encoder.start(len(source_BS))
+        state: State = self.encoder.start(len(source_BS))
         if length:
             _, state = self.encoder.step(source_BS[:, :length], state)
         if rows > 1:
