@@ -45,12 +45,12 @@ def main() -> None:
         runs = {name: Path(folder) / name.replace(" ", "-") for name in FAMILIES}
         for name, settings in FAMILIES.items():
             budget: dict[str, Any] = {"steps": 3} if options.quick else {"minutes": options.minutes}
+            budget["threads"] = options.threads
             trained = satchel.train(
                 options.text,
                 valid=valid,
                 tokenizer=f"bpe:{options.pieces}" if name == "ngram" else runs["ngram"],
                 settings=settings,
-                threads=options.threads,
                 out=runs[name],
                 **({} if name == "ngram" else budget),
             )

@@ -58,13 +58,18 @@ class _CrossEntropy(torch.autograd.Function):
         rows: int,
     ) -> Tensor:
         wanted = context.needs_input_grad
-        loss = hidden_ND.new_zeros(())
-        hidden_grad = torch.empty_like(hidden_ND) if wanted[0] else None
+        device = hidden_ND.device.type
+        # Products are made in what autocast asks for; sums, and all that is kept, in what the weights are.
+        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
+        factors_ND, factors_VD = hidden_ND.to(kind), weight_VD.to(kind)
+        factors_V = None if bias_V is None else bias_V.to(kind)
+        loss = weight_VD.new_zeros(())
+        hidden_grad = torch.empty_like(factors_ND) if wanted[0] else None
         weight_grad = torch.zeros_like(weight_VD) if wanted[1] else None
         bias_grad = torch.zeros_like(bias_V) if bias_V is not None and wanted[2] else None
         for start in range(0, len(hidden_ND), rows):
-            part, targets = hidden_ND[start : start + rows], targets_N[start : start + rows]
-            scores_NV = F.linear(part, weight_VD, bias_V)
+            part, targets = factors_ND[start : start + rows], targets_N[start : start + rows]
+            scores_NV = F.linear(part, factors_VD, factors_V).to(weight_VD.dtype)
             logprobs_NV = scores_NV.log_softmax(dim=-1)
             known = targets.clamp(min=0)
             counts_N1 = (targets != NO_TARGET)[:, None].to(logprobs_NV.dtype)
@@ -81,12 +86,15 @@ class _CrossEntropy(torch.autograd.Function):
             if smoothing:
                 grad_NV -= smoothing / len(weight_VD)
             grad_NV *= counts_N1
-            if hidden_grad is not None:
-                torch.mm(grad_NV, weight_VD, out=hidden_grad[start : start + rows])
-            if weight_grad is not None:
-                weight_grad.addmm_(grad_NV.T, part)
             if bias_grad is not None:
                 bias_grad += grad_NV.sum(dim=0)
+            grad_NV = grad_NV.to(kind)
+            if hidden_grad is not None:
+                torch.mm(grad_NV, factors_VD, out=hidden_grad[start : start + rows])
+            if weight_grad is not None and weight_grad.dtype == kind:
+                weight_grad.addmm_(grad_NV.T, part)
+            elif weight_grad is not None:
+                weight_grad += grad_NV.T @ part
         context.save_for_backward(hidden_grad, weight_grad, bias_grad)
         return loss
 
