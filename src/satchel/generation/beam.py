@@ -116,17 +116,16 @@ class _Search:
         self.network, self.searching, self.boundary, self.unknown = network, searching, boundary, unknown
         self.limits = limits
         self.found: list[list[Hypothesis]] = [[] for _ in limits]
-        self.state = network.pair.start(memory, searching.beam)
+        # At first all rows of a text would be the same: one of them is enough.
+        self.state = network.pair.start(memory)
         self.device = network.head.weight.device
 
     def run(self) -> list[list[Hypothesis]]:
         """Return the best endings of each text, best first."""
         beam, texts = self.searching.beam, list(range(len(self.limits)))
-        written: list[list[list[int]]] = [[[] for _ in range(beam)] for _ in texts]
-        # At first all rows of a text are the same: one of them is enough.
-        totals_BK = torch.full((len(texts), beam), -torch.inf, dtype=torch.double, device=self.device)
-        totals_BK[:, 0] = 0
-        last_R1 = torch.full((len(texts) * beam, 1), self.boundary, device=self.device)
+        written: list[list[list[int]]] = [[[]] for _ in texts]
+        totals_BK = torch.zeros(len(texts), 1, dtype=torch.double, device=self.device)
+        last_R1 = torch.full((len(texts), 1), self.boundary, device=self.device)
         for length in range(max(self.limits) + 1):
             totals_BC, places_BC = self._candidates(last_R1, totals_BK, [self.limits[text] <= length for text in texts])
             vocabulary = self.network.head.out_features
@@ -142,7 +141,7 @@ class _Search:
                     continue
                 # Where there is less to follow than there are rows, the others are dead: nothing comes of them.
                 kept += [(0, self.boundary, -torch.inf)] * (beam - len(kept))
-                rows += [place * beam + row for row, _, _ in kept]
+                rows += [place * totals_BK.shape[1] + row for row, _, _ in kept]
                 tokens += [token for _, token, _ in kept]
                 totals += [total for _, _, total in kept]
                 following.append([[*written[place][row], token] for row, token, _ in kept])
@@ -150,7 +149,7 @@ class _Search:
             if not going:
                 break
             some = None if len(going) == len(texts) else torch.tensor(going, device=self.device)
-            self._select(rows, some, len(texts) * beam)
+            self._select(rows, some, len(last_R1))
             texts, written = [texts[place] for place in going], following
             totals_BK = torch.tensor(totals, dtype=torch.double, device=self.device).view(-1, beam)
             last_R1 = torch.tensor(tokens, device=self.device)[:, None]
@@ -163,7 +162,7 @@ class _Search:
 
     def _candidates(self, last_R1: Tensor, totals_BK: Tensor, has_to_end: list[bool]) -> tuple[Tensor, Tensor]:
         """Return the totals of the likeliest continuations of each text, and their places among all (row, token)."""
-        beam = self.searching.beam
+        rows, best = totals_BK.shape[1], 2 * self.searching.beam
         encoded, self.state = self.network.pair.step(last_R1, self.state)
         scores_RV = self.network.scores(encoded[:, -1])
         norms_R1 = scores_RV.logsumexp(dim=-1, keepdim=True)
@@ -171,15 +170,15 @@ class _Search:
         if self.unknown is not None:
             scores_RV = scores_RV.index_fill(1, torch.tensor([self.unknown], device=self.device), -torch.inf)
         if any(has_to_end):
-            ends_R1 = torch.tensor(has_to_end, device=self.device).repeat_interleave(beam)[:, None]
+            ends_R1 = torch.tensor(has_to_end, device=self.device).repeat_interleave(rows)[:, None]
             goes_on_V = torch.arange(vocabulary, device=self.device) != self.boundary
             scores_RV = scores_RV.masked_fill(ends_R1 & goes_on_V, -torch.inf)
         # The best of all rows are among the best of each.
-        best_RC, tokens_RC = scores_RV.topk(min(2 * beam, vocabulary))
+        best_RC, tokens_RC = scores_RV.topk(min(best, vocabulary))
         totals_BC = (totals_BK.view(-1, 1) + best_RC - norms_R1).view(len(totals_BK), -1)
-        rows_RC = torch.arange(beam, device=self.device).repeat(len(totals_BK))[:, None]
+        rows_RC = torch.arange(rows, device=self.device).repeat(len(totals_BK))[:, None]
         places_BC = (rows_RC * vocabulary + tokens_RC).view(len(totals_BK), -1)
-        best_BC, order = totals_BC.topk(min(2 * beam, totals_BC.shape[1]))
+        best_BC, order = totals_BC.topk(min(best, totals_BC.shape[1]))
         return best_BC, places_BC.gather(1, order)
 
     def _followed(

@@ -61,7 +61,7 @@ class BackpackState:
     def select(self, rows: Tensor) -> "BackpackState":
         """Return the state of some rows."""
         inner = None if self.contextualiser is None else self.contextualiser.select(rows)
-        keys = None if self.keys_BNSK is None else self.keys_BNSK[rows]
+        keys = None if self.keys_BNSK is None else self.keys_BNSK.index_select(0, rows)
         return BackpackState(inner, self.ids_BS[rows], keys)
 
 

@@ -49,7 +49,7 @@ class BackpackMemory:
     def select(self, texts: Tensor) -> "BackpackMemory":
         """Return what was read of some texts."""
         parts = (self.keys_BNSK, self.senses_BSND, self.keep_BS)
-        return BackpackMemory(self.inner.select(texts), *(part[texts] for part in parts))
+        return BackpackMemory(self.inner.select(texts), *(part.index_select(0, texts) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class BackpackPairState:
 
     def select(self, rows: Tensor, texts: Tensor | None = None) -> "BackpackPairState":
         """Return the state of some rows."""
-        keys = None if self.keys_RNTK is None else self.keys_RNTK[rows]
+        keys = None if self.keys_RNTK is None else self.keys_RNTK.index_select(0, rows)
         memory = self.memory if texts is None else self.memory.select(texts)
         inner = self.inner.select(rows, texts)
         return BackpackPairState(inner, self.ids_RT[rows], keys, memory)

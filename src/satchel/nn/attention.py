@@ -284,4 +284,5 @@ class KeyValues:
         """Return those of some rows of the batch, in that order."""
         if self.keys is None or self.values is None:
             return KeyValues()
-        return KeyValues(self.keys[rows], self.values[rows])
+        # Several times as quick as self.keys[rows].
+        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
