@@ -3,8 +3,9 @@
 Letters: N senses, T time, S time of what is looked at, D width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +13,17 @@ from torch import Tensor
 
 from satchel.looking.contributions import looked
 from satchel.models.backpack import Backpack
-from satchel.predictor import Ids
-from satchel.tasks.language import LanguageNetwork
 
 # A singular value of a word's senses this many times smaller than the largest adds nothing to their rank.
 SMALLEST = 0.01
+
+
+class Read(NamedTuple):
+    """A text no longer than the context, what its (T, D) encodings cost in nats, and for how many answers."""
+
+    ids: Tensor
+    cost: Callable[[Tensor], Tensor]
+    answers: int
 
 
 @dataclass(frozen=True)
@@ -28,43 +35,36 @@ class SenseHealth:
 
     entropy: tuple[float, ...]
     use: tuple[float, ...]
-    cost_without: tuple[float, ...]  # in nats per token
+    cost_without: tuple[float, ...]  # in nats for each answer: a token, a tag, a label
     cosine: float
     rank: float
 
 
-def sense_health(network: LanguageNetwork, pieces: Sequence[Ids]) -> SenseHealth:
-    """Return how the senses of a language model fare on pieces of a text, none longer than the context."""
-    backpack = network.encoder
-    assert isinstance(backpack, Backpack), "only a Backpack has senses"
-    was_training = network.training
-    network.eval()
-    device = backpack.embedding.weight.device
-    found = [_measured(network, backpack, torch.as_tensor(piece, device=device)) for piece in pieces]
-    cosine, rank = _alike(backpack, torch.cat([torch.as_tensor(piece, device=device) for piece in pieces]).unique())
-    network.train(was_training)
-    tokens = sum(len(piece) - 1 for piece in pieces)
+def sense_health(backpack: Backpack, texts: Sequence[Read]) -> SenseHealth:
+    """Return how the senses of a Backpack fare where these texts are read; it has to be ready to answer."""
+    found = [_measured(backpack, text) for text in texts]
+    cosine, rank = _alike(backpack, torch.cat([text.ids for text in texts]).unique())
+    positions, answers = sum(len(text.ids) for text in texts), sum(text.answers for text in texts)
     entropy, amounts, costs = (torch.stack(sums).sum(dim=0) for sums in zip(*found, strict=True))
     return SenseHealth(
-        tuple((entropy / tokens).tolist()),
+        tuple((entropy / positions).tolist()),
         tuple((amounts / amounts.sum()).tolist()),
-        tuple((costs / tokens).tolist()),
+        tuple((costs / max(1, answers)).tolist()),
         cosine,
         rank,
     )
 
 
-def _measured(network: LanguageNetwork, backpack: Backpack, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _measured(backpack: Backpack, text: Read) -> tuple[Tensor, Tensor, Tensor]:
     """Return sums over positions, by sense: of entropies, of the lengths of what is added, and of what it is worth."""
-    weights_NTS, senses_SND = (part.float() for part in looked(backpack, ids[:-1]))
+    weights_NTS, senses_SND = (part.float() for part in looked(backpack, text.ids))
     entropy_N = -torch.special.xlogy(weights_NTS / backpack.scale, weights_NTS / backpack.scale).sum(dim=(1, 2))
     amounts_N = torch.einsum("nts,sn->n", weights_NTS, senses_SND.norm(dim=-1))
     with torch.inference_mode():
         parts_NTD = torch.einsum("nts,snd->ntd", weights_NTS, senses_SND)
         all_TD = parts_NTD.sum(dim=0)
-        whole = F.cross_entropy(network.head(all_TD), ids[1:], reduction="sum")
-        without = [F.cross_entropy(network.head(all_TD - own_TD), ids[1:], reduction="sum") for own_TD in parts_NTD]
-    return entropy_N, amounts_N, torch.stack(without) - whole
+        without_N = torch.stack([text.cost(all_TD - own_TD) for own_TD in parts_NTD])
+        return entropy_N, amounts_N, without_N - text.cost(all_TD)
 
 
 def _alike(backpack: Backpack, ids: Tensor) -> tuple[float, float]:

@@ -3,11 +3,12 @@
 Letters: B rows of a batch, T time, R rows of the data, C classes.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import (
@@ -21,7 +22,7 @@ from satchel.data.batches import (
     noisy,
     padded,
 )
-from satchel.looking.health import sense_health
+from satchel.looking.health import Read, sense_health
 from satchel.looking.senses import pieces_of
 from satchel.models.backpack import Backpack
 from satchel.models.contract import Encoder
@@ -117,12 +118,16 @@ class LanguageJob:
 
     def _senses(self) -> dict[str, Any] | None:
         """Return how the senses of a Backpack fare on some of the held-out text."""
-        encoder = self.network.encoder
+        network, encoder = self.network, self.network.encoder
         if not isinstance(encoder, Backpack) or self.valid is None:
             return None
+
+        def read(piece: Ids) -> Read:
+            ids, following = _tensor(network, piece[:-1]), _tensor(network, piece[1:])
+            return Read(ids, lambda x_TD: F.cross_entropy(network.head(x_TD), following, reduction="sum"), len(ids))
+
         pieces = pieces_of(self.valid, self.boundary, encoder.context, TOKENS_LOOKED_AT, following=1)
-        pieces = [piece for piece in pieces if len(piece) > 1]
-        return asdict(sense_health(self.network, pieces)) if pieces else None
+        return _faring(encoder, [read(piece) for piece in pieces if len(piece) > 1])
 
 
 class LabelJob:
@@ -193,9 +198,50 @@ class LabelJob:
             return None
         ids, gold = self.valid
         network, boundary = self.network, self.boundary
+        asked: NetworkTagger | NetworkLabeller
         if isinstance(network, TaggingNetwork):
-            return _measured(NetworkTagger(network, boundary).label(ids), gold)
-        return _measured(NetworkLabeller(network, boundary).label(ids), gold)
+            asked = NetworkTagger(network, boundary)
+        else:
+            asked = NetworkLabeller(network, boundary)
+        found = _measured(asked.label(ids), gold)
+        return None if found is None else replace(found, senses=self._senses(ids, gold))
+
+    def _senses(self, ids: Ids, gold: Ints) -> dict[str, Any] | None:
+        """Return how the senses of a Backpack fare on the first held-out texts, as far as the context reaches."""
+        network, encoder = self.network, self.network.encoder
+        if not isinstance(encoder, Backpack):
+            return None
+        is_tagger = isinstance(network, TaggingNetwork)
+        texts = find_texts(ids, self.boundary)
+        lengths_R = np.minimum(texts.lengths, encoder.context)
+        read: list[Read] = []
+        for row in np.flatnonzero((lengths_R > 0) & (np.cumsum(lengths_R) - lengths_R < TOKENS_LOOKED_AT)):
+            start, stop = texts.starts_R[row], texts.starts_R[row] + lengths_R[row]
+            own = _tensor(network, gold[start:stop] if is_tagger else gold[row : row + 1])
+            # A label that was never learned is none here.
+            own = own.masked_fill(own >= network.head.out_features, NO_TARGET)
+
+            def cost(x_TD: Tensor, own: Tensor = own) -> Tensor:
+                scores = network.head(x_TD if is_tagger else x_TD.mean(dim=0, keepdim=True))
+                return F.cross_entropy(scores, own, ignore_index=NO_TARGET, reduction="sum")
+
+            read.append(Read(_tensor(network, ids[start:stop]), cost, int((own != NO_TARGET).sum())))
+        return _faring(encoder, read)
+
+
+def _tensor(network: nn.Module, ids: Ids | Ints) -> Tensor:
+    return moved(network, torch.from_numpy(np.asarray(ids, np.int64)))[0]
+
+
+def _faring(backpack: Backpack, texts: list[Read]) -> dict[str, Any] | None:
+    """Return how senses fare where some texts are read, if there are any."""
+    if not texts:
+        return None
+    was_training = backpack.training
+    backpack.eval()
+    found = asdict(sense_health(backpack, texts))
+    backpack.train(was_training)
+    return found
 
 
 def _with_penalty(encoder: Encoder, ids_BT: Tensor, total: Tensor, targets: int) -> Tensor:
