@@ -19,7 +19,7 @@ from typing import Any
 
 import satchel
 from satchel import api
-from satchel.api.defaults import SHAPES, Shape
+from satchel.api.defaults import SHAPES, Shape, ngram_order
 from satchel.config import flatten
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -93,6 +93,7 @@ def variations(settings: Any) -> Iterator[dict[str, Any]]:
             yield {f"model.{name}": value for name, value in SHAPES[number]._asdict().items()}
         yield {"model.context": model.context // 2}
         yield {"model.context": model.context * 2}
+        yield {"model.kind": "backpack", "model.senses": 8}
     elif model.kind == "dan":
         yield {"model.width": model.width // 2}
         yield {"model.width": model.width * 2}
@@ -105,8 +106,10 @@ def variations(settings: Any) -> Iterator[dict[str, Any]]:
     if model.ngram:
         yield {"model.ngram": 0}
     if size := settings.tokenizer.size:
-        yield {"tokenizer.size": size // 2}
+        if size // 2 > 256:  # a token for each byte
+            yield {"tokenizer.size": size // 2}
         yield {"tokenizer.size": size * 2}
+        yield {"tokenizer.kind": "char", "tokenizer.size": None, "model.ngram": ngram_order("char")}
 
 
 def main() -> None:
@@ -125,7 +128,7 @@ def main() -> None:
             for minutes in options.minutes:
                 budget = {"minutes": minutes, "threads": options.threads}
                 planned = api.plan(data.train, **budget)
-                chosen = list(flatten(planned.settings.model_dump()))
+                chosen = dict(flatten(planned.settings.model_dump()))
                 print(f"  {minutes:g} minutes: {'; '.join(planned.reasons)}")
                 print(f"  {'as chosen':<60}{measured(data, folder / 'run', **budget)}", flush=True)
                 for change in variations(planned.settings) if options.sweep is not None else ():
@@ -133,8 +136,8 @@ def main() -> None:
                         continue
                     said = ", ".join(f"{key}={value}" for key, value in change.items())
                     # All that was chosen is given, so that nothing else differs.
-                    given = {key: value for key, value in chosen if value is not None}
-                    found = measured(data, folder / "run", settings={**given, **change})
+                    given = {key: value for key, value in {**chosen, **change}.items() if value is not None}
+                    found = measured(data, folder / "run", settings=given)
                     print(f"  {said:<60}{found}", flush=True)
 
 
