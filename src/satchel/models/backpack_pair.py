@@ -17,6 +17,7 @@ from satchel.models.pair import Pair
 from satchel.models.transformer import Memory, TransformerState
 from satchel.models.transformer_pair import TransformerPair
 from satchel.nn.attention import causal_mask, softmax
+from satchel.nn.linear import Linear
 from satchel.nn.senses import SenseNetwork, SenseWeights, mix
 from satchel.nn.sites import Site
 
@@ -86,7 +87,7 @@ class BackpackPair(Pair):
         )
         width, senses = settings.width, settings.senses
         self.weigh = SenseWeights(width, senses)
-        self.source_keys = nn.Linear(width, senses * self.weigh.key_width)
+        self.source_keys = Linear(width, senses * self.weigh.key_width)
         nn.init.normal_(self.source_keys.weight, std=0.02)
         nn.init.zeros_(self.source_keys.bias)
         self.make_source_senses, self.make_senses = (

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.nn.dropout import Dropout
+from satchel.nn.linear import Linear
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Rotary
 from satchel.nn.sites import Site
@@ -76,7 +77,7 @@ class Additive(nn.Module):
         super().__init__()
         self.query = nn.Linear(query_width, hidden, bias=False)
         self.key = nn.Linear(key_width, hidden)
-        self.out = nn.Linear(hidden, 1, bias=False)
+        self.out = Linear(hidden, 1, bias=False)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Return the (..., T, S) scores."""
@@ -146,8 +147,8 @@ class MultiHead(nn.Module):
         self.positions = positions
         self.sizes = [heads * self.key_width, heads * self.key_width, heads * self.value_width]
         # Rows: the queries of all heads, then their keys, then their values. Narrow heads see just their part.
-        self.project = nn.Linear(width // heads if kind == "narrow" else width, sum(self.sizes), bias=bias)
-        self.out = nn.Linear(heads * self.value_width, width, bias=bias)
+        self.project = Linear(width // heads if kind == "narrow" else width, sum(self.sizes), bias=bias)
+        self.out = Linear(heads * self.value_width, width, bias=bias)
         self.query_norm = make_norm(normalise, self.key_width, bias=False) if normalise else None
         self.key_norm = make_norm(normalise, self.key_width, bias=False) if normalise else None
         self.queries, self.keys, self.values = Site(), Site(), Site()
@@ -205,12 +206,13 @@ class MultiHead(nn.Module):
         return self.positions(x_BHTK, start) if isinstance(self.positions, Rotary) else x_BHTK
 
     def _linear(self, x: Tensor, rows: slice | None = None) -> Tensor:
+        if self.kind != "narrow":
+            projected: Tensor = self.project(x, rows)
+            return projected
         weight: Tensor = self.project.weight
         bias: Tensor | None = self.project.bias
         if rows is not None:
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        if self.kind != "narrow":
-            return F.linear(x, weight, bias)
         weights = weight.unflatten(0, (-1, self.heads, self.key_width))
         parts = torch.einsum("bthd,rhkd->btrhk", x.unflatten(-1, (self.heads, -1)), weights).flatten(2)
         return parts if bias is None else parts + bias

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from satchel.nn.attention import KeyValues, MultiHead
 from satchel.nn.dropout import Dropout
+from satchel.nn.linear import Linear
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.sites import Site
 
@@ -26,8 +27,8 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = activation
-        self.widen = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
-        self.narrow = nn.Linear(hidden, width, bias=bias)
+        self.widen = Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
+        self.narrow = Linear(hidden, width, bias=bias)
         self.dropout = Dropout(dropout)
         self.hidden = Site()
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from satchel.nn.attention import causal_mask, softmax
 from satchel.nn.blocks import FeedForward
+from satchel.nn.linear import Linear
 
 # Positions whose weights are there at once: none of them needs what comes after the last.
 POSITIONS_AT_ONCE = 64
@@ -29,8 +30,8 @@ class SenseNetwork(nn.Module):
         self.width, self.senses = width, senses
         self.first_norm, self.second_norm, self.last_norm = (nn.LayerNorm(width) for _ in range(3))
         self.block = FeedForward(width, hidden or 4 * width, "gelu-tanh")
-        self.widen = nn.Linear(width, hidden or 4 * width)
-        self.spread = nn.Linear(hidden or 4 * width, senses * width)
+        self.widen = Linear(width, hidden or 4 * width)
+        self.spread = Linear(hidden or 4 * width, senses * width)
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
@@ -59,7 +60,7 @@ class SenseWeights(nn.Module):
         self.nearness = nearness
         self.factor = 1 / math.sqrt(self.key_width)
         # Rows: the queries of all senses, then their keys.
-        self.project = nn.Linear(width, 2 * senses * self.key_width)
+        self.project = Linear(width, 2 * senses * self.key_width)
         nn.init.normal_(self.project.weight, std=0.02)
         nn.init.zeros_(self.project.bias)
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from satchel.data.batches import by_length
 from satchel.models.contract import CausalEncoder, State
 from satchel.ngram.tables import Table
+from satchel.nn.linear import Product
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
 from satchel.tasks.gate import Gate
@@ -36,11 +37,11 @@ class LanguageHead(nn.Module):
         self.weight = encoder.embedding.weight if tied else nn.Parameter(torch.empty_like(encoder.embedding.weight))
         if not tied:
             nn.init.normal_(self.weight, std=0.02)
-        self.logits = Site()
+        self.product, self.logits = Product(), Site()
 
     def forward(self, encoded_BTD: Tensor) -> Tensor:
         """Return the (B, T, V) scores."""
-        scores: Tensor = self.logits(F.linear(encoded_BTD, self.weight))
+        scores: Tensor = self.logits(self.product(encoded_BTD, self.weight))
         return scores
 
     def loss(

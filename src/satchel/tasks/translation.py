@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from satchel.data.batches import NO_TARGET, Ints, by_length, padded
 from satchel.models.pair import Pair
 from satchel.models.recurrent_pair import RecurrentPair
+from satchel.nn.linear import Linear
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids
 from satchel.tasks.objectives import Reduction, cross_entropy
@@ -42,7 +43,7 @@ class TranslationNetwork(nn.Module):
         super().__init__()
         self.pair = pair
         is_recurrent = isinstance(pair, RecurrentPair)
-        self.head = nn.Linear(pair.output_width, pair.words.num_embeddings, bias=is_recurrent)
+        self.head = Linear(pair.output_width, pair.words.num_embeddings, bias=is_recurrent)
         if is_recurrent:
             nn.init.normal_(self.head.weight, std=0.02)
             nn.init.zeros_(self.head.bias)
