@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from satchel.models.contract import CausalEncoder, State
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.nn.growing import Growing
 from satchel.nn.senses import SenseNetwork, SenseWeights, mix, mix_in_blocks, places_seen
 from satchel.nn.sites import Site
 
@@ -56,12 +57,12 @@ class BackpackState:
 
     contextualiser: State | None
     ids_BS: Tensor
-    keys_BNSK: Tensor | None
+    keys_BNSK: Growing | None
 
     def select(self, rows: Tensor) -> "BackpackState":
         """Return the state of some rows."""
         inner = None if self.contextualiser is None else self.contextualiser.select(rows)
-        keys = None if self.keys_BNSK is None else self.keys_BNSK.index_select(0, rows)
+        keys = None if self.keys_BNSK is None else self.keys_BNSK.select(rows)
         return BackpackState(inner, self.ids_BS[rows], keys)
 
 
@@ -174,10 +175,9 @@ class Backpack(CausalEncoder):
             inner, keys_BNSK, weights = None, None, self._alike(x_BTD, length, seen)
         else:
             encoded, inner = self.contextualiser.go_on(x_BTD, state.contextualiser)
-            queries, keys_BNSK = self.weigh.queries_and_keys(encoded)
-            if state.keys_BNSK is not None:
-                keys_BNSK = torch.cat([state.keys_BNSK, keys_BNSK], dim=-2)
-            weights = self.weigh(queries, keys_BNSK, seen if ids_BT.shape[1] > 1 else None)
+            queries, new = self.weigh.queries_and_keys(encoded)
+            keys_BNSK = Growing(new) if state.keys_BNSK is None else state.keys_BNSK.add(new)
+            weights = self.weigh(queries, keys_BNSK.values, seen if ids_BT.shape[1] > 1 else None)
         sums = self.scale * self._step_sums(self.sense_weights(weights), ids_BS)
         return self.encoded(sums), BackpackState(inner, ids_BS, keys_BNSK)
 

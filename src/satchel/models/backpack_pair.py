@@ -17,6 +17,7 @@ from satchel.models.pair import Pair
 from satchel.models.transformer import Memory, TransformerState
 from satchel.models.transformer_pair import TransformerPair
 from satchel.nn.attention import causal_mask, softmax
+from satchel.nn.growing import Growing
 from satchel.nn.linear import Linear
 from satchel.nn.senses import SenseNetwork, SenseWeights, mix
 from satchel.nn.sites import Site
@@ -59,12 +60,12 @@ class BackpackPairState:
 
     inner: TransformerState
     ids_RT: Tensor
-    keys_RNTK: Tensor | None
+    keys_RNTK: Growing | None
     memory: BackpackMemory
 
     def select(self, rows: Tensor, texts: Tensor | None = None) -> "BackpackPairState":
         """Return the state of some rows."""
-        keys = None if self.keys_RNTK is None else self.keys_RNTK.index_select(0, rows)
+        keys = None if self.keys_RNTK is None else self.keys_RNTK.select(rows)
         memory = self.memory if texts is None else self.memory.select(texts)
         inner = self.inner.select(rows, texts)
         return BackpackPairState(inner, self.ids_RT[rows], keys, memory)
@@ -139,12 +140,11 @@ class BackpackPair(Pair):
         """Return the encodings of the next words."""
         assert isinstance(state, BackpackPairState)
         encoded_RTD, inner = self.contextualiser.step(target_RT, state.inner)
-        queries, keys_RNTK = self.weigh.queries_and_keys(encoded_RTD)
-        if state.keys_RNTK is not None:
-            keys_RNTK = torch.cat([state.keys_RNTK, keys_RNTK], dim=-2)
+        queries, new = self.weigh.queries_and_keys(encoded_RTD)
+        keys_RNTK = Growing(new) if state.keys_RNTK is None else state.keys_RNTK.add(new)
         ids_RT = torch.cat([state.ids_RT, target_RT], dim=1)
         memory = state.memory
-        weights = self.sense_weights(self._weights(queries, keys_RNTK, memory))
+        weights = self.sense_weights(self._weights(queries, keys_RNTK.values, memory))
         of_source, of_target = weights.split([memory.keep_BS.shape[1], ids_RT.shape[1]], dim=-1)
         sums = mix(of_target, self._gathered(self._words, ids_RT))
         # Rows of one text weigh the senses of one source.

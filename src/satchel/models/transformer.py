@@ -1,5 +1,6 @@
 """Transformer encoders, causal or not."""
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -156,7 +157,7 @@ class Transformer(CausalEncoder):
     def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         """Return the encodings of the next vectors."""
         assert isinstance(state, TransformerState)
-        after = [KeyValues(before.keys, before.values) for before in state.blocks]
+        after = [copy.copy(before) for before in state.blocks]
         x_BTD = self._placed(x_BTD, state.length)
         for block, past, looked_at in zip(self.blocks, after, self._memories(state.memory), strict=True):
             x_BTD = block(x_BTD, causal=True, past=past, **looked_at)

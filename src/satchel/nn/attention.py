@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.nn.dropout import Dropout
+from satchel.nn.growing import Growing
 from satchel.nn.linear import Linear
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Rotary
@@ -269,22 +270,36 @@ class KeyValues:
     """The keys and values of what a layer has read so far."""
 
     def __init__(self, keys: Tensor | None = None, values: Tensor | None = None) -> None:
-        self.keys, self.values = keys, values
+        self._keys = None if keys is None else Growing(keys)
+        self._values = None if values is None else Growing(values)
+
+    @property
+    def keys(self) -> Tensor | None:
+        return None if self._keys is None else self._keys.values
+
+    @property
+    def values(self) -> Tensor | None:
+        return None if self._values is None else self._values.values
 
     @property
     def length(self) -> int:
-        return 0 if self.keys is None else self.keys.shape[-2]
+        return 0 if self._keys is None else self._keys.length
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return all keys and values, the new ones last."""
-        if self.keys is not None and self.values is not None:
-            keys, values = torch.cat([self.keys, keys], dim=-2), torch.cat([self.values, values], dim=-2)
-        self.keys, self.values = keys, values
-        return keys, values
+        self._keys = Growing(keys) if self._keys is None else self._keys.add(keys)
+        self._values = Growing(values) if self._values is None else self._values.add(values)
+        return self._keys.values, self._values.values
 
     def select(self, rows: Tensor) -> "KeyValues":
         """Return those of some rows of the batch, in that order."""
-        if self.keys is None or self.values is None:
-            return KeyValues()
-        # Several times as quick as self.keys[rows].
-        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+        some = KeyValues()
+        if self._keys is not None and self._values is not None:
+            some._keys, some._values = self._keys.select(rows), self._values.select(rows)
+        return some
+
+    def __copy__(self) -> "KeyValues":
+        """Return one to which more can be added, and this one stays as it is."""
+        same = KeyValues()
+        same._keys, same._values = self._keys, self._values
+        return same

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 # More rows than this gain little; so do small matrices, and small products: asking takes longer than the answer.
-FEW_ROWS = 512
+FEW_ROWS = 1024
 LARGE_MATRIX = 1 << 17
 LARGE_PRODUCT = 1 << 19
 
