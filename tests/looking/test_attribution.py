@@ -12,6 +12,7 @@ from satchel.models.backpack import Backpack
 from satchel.models.build import build_encoder
 from satchel.models.contract import CausalEncoder
 from satchel.models.dan import DanSettings
+from satchel.models.settings import Pooling
 from satchel.models.transformer import Transformer, TransformerSettings
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
@@ -196,10 +197,13 @@ def test_a_contrast_is_the_difference_of_two_scores(method: Method) -> None:
     assert both.baseline == pytest.approx(first.baseline - second.baseline)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "root"])
 @pytest.mark.parametrize("ids", [IDS[:1], IDS, LONG], ids=["one", "ten", "long"])
 @pytest.mark.parametrize("name", ["dan", "pairs", "window", "gru", "rotary", "backpack", "uniform backpack"])
-def test_the_score_is_what_the_network_says_also_in_a_batch_with_padding(name: str, ids: np.ndarray) -> None:
-    classifier = ClassificationNetwork(encoder(name, causal=False).float(), 3).eval()
+def test_the_score_is_what_the_network_says_also_in_a_batch_with_padding(
+    name: str, ids: np.ndarray, pooling: Pooling
+) -> None:
+    classifier = ClassificationNetwork(encoder(name, causal=False).float(), 3, pooling).eval()
     tagger = TaggingNetwork(encoder(name, causal=False).float(), 4).eval()
     batch, keep = torch.zeros(2, 45, dtype=torch.long), torch.zeros(2, 45, dtype=torch.bool)
     batch[0], keep[0] = 1, True

@@ -6,6 +6,7 @@ import torch
 
 from satchel.looking.contributions import Contributions, of_classes, of_next, of_tag, of_text
 from satchel.models.backpack import Backpack
+from satchel.models.settings import Pooling
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
@@ -45,11 +46,14 @@ def test_contributions_add_up_to_the_score_of_what_comes_next(name: str) -> None
     check(contrast, (scores[2] - scores[5]).item(), 10, own.settings.senses)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "root"])
 @pytest.mark.parametrize("length", [0, 1, 10, 16, 17, 40])
 @pytest.mark.parametrize("name", KINDS)
-def test_contributions_add_up_to_the_score_of_a_label_also_of_long_texts(name: str, length: int) -> None:
+def test_contributions_add_up_to_the_score_of_a_label_also_of_long_texts(
+    name: str, length: int, pooling: Pooling
+) -> None:
     own = encoder(name, causal=False)
-    network = ClassificationNetwork(own, 3).eval()
+    network = ClassificationNetwork(own, 3, pooling).eval()
     ids = np.resize(IDS, length)
     with torch.no_grad():
         # A text without a word has the head's bias, and nothing else.

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from satchel.models.settings import Pooling
 from satchel.nn.sites import recording
 from satchel.tasks.classification import ClassificationNetwork, pooled
 from satchel.tasks.tagging import TaggingNetwork
@@ -32,8 +33,16 @@ def test_items_91_and_92_a_text_is_the_mean_of_its_words_and_padding_is_none(nam
     torch.testing.assert_close(loss, -scores.log_softmax(dim=-1)[range(3), [0, 1, 1]].mean())
 
 
-def test_the_mean_of_nothing_is_nothing() -> None:
-    assert torch.equal(pooled(torch.ones(1, 3, 4), torch.zeros(1, 3, dtype=torch.bool)), torch.zeros(1, 4))
+@pytest.mark.parametrize("pooling", ["mean", "root"])
+def test_the_mean_of_nothing_is_nothing(pooling: Pooling) -> None:
+    assert torch.equal(pooled(torch.ones(1, 3, 4), torch.zeros(1, 3, dtype=torch.bool), pooling), torch.zeros(1, 4))
+    assert torch.equal(pooled(torch.ones(1, 0, 4), None, pooling), torch.zeros(1, 4))
+
+
+def test_with_the_root_four_times_the_words_say_twice_as_much() -> None:
+    keep = torch.tensor([[True] * 4 + [False] * 12, [True] * 16])
+    assert pooled(torch.ones(2, 16, 1), keep, "root").tolist() == [[2.0], [4.0]]
+    assert pooled(torch.ones(1, 9, 1), None, "root").tolist() == [[3.0]]
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -127,7 +127,7 @@ def build_network(
             return LanguageNetwork(encoder, ngram=ngram)
         if settings.task == "tag":
             return TaggingNetwork(encoder, labels)
-        return ClassificationNetwork(encoder, labels)
+        return ClassificationNetwork(encoder, labels, settings.model.pooling)
 
 
 def build_translator(settings: TranslationSettings, source_vocabulary: int, vocabulary: int) -> TranslationNetwork:

@@ -22,7 +22,7 @@ from satchel.models.backpack import Backpack
 from satchel.models.contract import Encoder
 from satchel.nn.senses import SenseNetwork
 from satchel.predictor import Floats, Ids
-from satchel.tasks.classification import ClassificationNetwork
+from satchel.tasks.classification import ClassificationNetwork, share
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
 
@@ -84,7 +84,7 @@ def next_token(network: LanguageNetwork, ids_T: Ids, target: int, versus: int | 
 
 def label(network: ClassificationNetwork, ids_T: Ids, target: int, versus: int | None = None) -> Asked:
     """Return the score of a label of a text; or how far it is above another's."""
-    shares_T = torch.full((len(ids_T),), 1 / len(ids_T), dtype=torch.float64)
+    shares_T = torch.full((len(ids_T),), share(len(ids_T), network.pooling), dtype=torch.float64)
     return _asked(network.encoder, ids_T, shares_T, network.head.weight, network.head.bias, target, versus)
 
 

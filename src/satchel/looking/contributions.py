@@ -13,7 +13,7 @@ from satchel.models.backpack import Backpack
 from satchel.models.contract import Encoder
 from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
-from satchel.tasks.classification import ClassificationNetwork
+from satchel.tasks.classification import ClassificationNetwork, share
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
 
@@ -49,7 +49,7 @@ def of_next(network: LanguageNetwork, ids_T: Ids, target: int, versus: int | Non
 
 def of_classes(network: ClassificationNetwork, ids_T: Ids) -> list[Contributions]:
     """Return what adds to the score of each label of a text, which is read in windows if it is longer than one."""
-    shares_T = torch.full((len(ids_T),), 1 / max(1, len(ids_T)))
+    shares_T = torch.full((len(ids_T),), share(len(ids_T), network.pooling))
     return along(network.encoder, ids_T, shares_T, network.head.weight, network.head.bias.tolist())
 
 

@@ -5,33 +5,45 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.models.contract import Encoder
+from satchel.models.settings import Pooling
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids
 from satchel.tasks.objectives import Reduction
 from satchel.tasks.texts import encode_texts, in_batches
 
+# What the sum of a text's vectors is divided by: this power of their number.
+POWERS = {"mean": 1.0, "root": 0.5}
 
-def pooled(encoded_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-    """Return the mean of each row's vectors (B, D), padding left out; zeros where there is nothing else."""
+
+def pooled(encoded_BTD: Tensor, keep_BT: Tensor | None = None, pooling: Pooling = "mean") -> Tensor:
+    """Return the mean of each row's vectors (B, D), padding left out; zeros where there is nothing else.
+
+    With `root` it is their sum over the root of their number: what is said in many words counts for more.
+    """
     if keep_BT is None:
-        return encoded_BTD.mean(dim=1)
+        return encoded_BTD.sum(dim=1) * share(encoded_BTD.shape[1], pooling)
     kept_BT1 = keep_BT[..., None].to(encoded_BTD.dtype)
-    return (encoded_BTD * kept_BT1).sum(dim=1) / kept_BT1.sum(dim=1).clamp(min=1)
+    return (encoded_BTD * kept_BT1).sum(dim=1) / kept_BT1.sum(dim=1).clamp(min=1).pow(POWERS[pooling])
+
+
+def share(length: int, pooling: Pooling) -> float:
+    """Return how much each vector of a text has of what is pooled."""
+    return float(max(1, length) ** -POWERS[pooling])
 
 
 class ClassificationNetwork(nn.Module):
     """An encoder, the mean of its vectors, and a linear map from that to the scores of the classes."""
 
-    def __init__(self, encoder: Encoder, classes: int) -> None:
+    def __init__(self, encoder: Encoder, classes: int, pooling: Pooling = "mean") -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.pooling = encoder, pooling
         self.head = nn.Linear(encoder.width, classes)
         self.pooled, self.logits = Site(), Site()
 
     def forward(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the (B, C) scores."""
         encoded_BTD = encode_texts(self.encoder, ids_BT, keep_BT)
-        scores: Tensor = self.logits(self.head(self.pooled(pooled(encoded_BTD, keep_BT))))
+        scores: Tensor = self.logits(self.head(self.pooled(pooled(encoded_BTD, keep_BT, self.pooling))))
         return scores
 
     def loss(
