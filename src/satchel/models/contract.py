@@ -20,6 +20,11 @@ class State(Protocol):
         """Return the state of some rows of the batch, in that order."""
 
 
+# How large numbers of words' vectors are at first, where what is made of them is between -1 and 1 or thereabouts, and
+# words are what is told: with smaller ones nothing but how frequent words are is learned for hundreds of updates.
+LOUD_WORDS = 0.3
+
+
 class Encoder(nn.Module, ABC):
     """Turns token ids into one context-sensitive vector per position."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.contract import CausalEncoder, State
+from satchel.models.contract import LOUD_WORDS, CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer
@@ -49,6 +49,8 @@ class Recurrent(CausalEncoder):
             for _ in range(settings.layers)
         )
         self.dropout = Dropout(settings.dropout)
+        if causal:
+            nn.init.normal_(self.embedding.weight, std=LOUD_WORDS)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the states of the last layer over time."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.contract import CausalEncoder, State
+from satchel.models.contract import LOUD_WORDS, CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 
@@ -46,6 +46,8 @@ class Window(CausalEncoder):
         widths = [seen, *[settings.width] * settings.layers]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.dropout = Dropout(settings.dropout)
+        if causal:
+            nn.init.normal_(self.embedding.weight, std=LOUD_WORDS)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return what the net makes of each window."""

@@ -35,6 +35,10 @@ class RecurrentLayer(nn.Module):
             self.net: nn.RNNBase = nn.RNN(
                 inputs, hidden, batch_first=True, bidirectional=bidirectional, nonlinearity=nonlinearity
             )
+            # What it hands on neither grows nor fades at first; torch's own beginning lets it fade.
+            for name, parameter in self.net.named_parameters():
+                if name.startswith("weight_hh"):
+                    nn.init.orthogonal_(parameter)
         else:
             kind = nn.GRU if cell == "gru" else nn.LSTM
             self.net = kind(inputs, hidden, batch_first=True, bidirectional=bidirectional)
