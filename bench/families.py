@@ -1,6 +1,7 @@
 """All families on one text: n-grams, means, windows, recurrence, attention, senses.
 
-    python bench/families.py [TEXT] [--valid FILE|FRACTION] [--pieces 2000] [--minutes 3] [--threads 1] [--quick]
+    python bench/families.py [TEXT] [--valid FILE|FRACTION] [--pieces 2000] [--minutes 3] [--threads 1]
+        [--only rnn lstm] [--quick]
 
 One tokenizer for all (pieces of words); every network gets the same minutes on the same machine, one after another.
 Bits per byte of the held-out text with 95 % intervals (bootstrap over blocks of 1,000 characters), parameters, seconds.
@@ -37,13 +38,15 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=2000)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
+    parser.add_argument("--only", nargs="*", default=list(FAMILIES), choices=FAMILIES, help="and the n-grams")
     parser.add_argument("--quick", action="store_true", help="a few steps: it shows that all of it runs")
     options = parser.parse_args()
     valid: str | float = options.valid if Path(options.valid).exists() else float(options.valid)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        runs = {name: Path(folder) / name.replace(" ", "-") for name in FAMILIES}
-        for name, settings in FAMILIES.items():
+        chosen = {name: FAMILIES[name] for name in FAMILIES if name in ("ngram", *options.only)}
+        runs = {name: Path(folder) / name.replace(" ", "-") for name in chosen}
+        for name, settings in chosen.items():
             budget: dict[str, Any] = {"steps": 3} if options.quick else {"minutes": options.minutes}
             budget["threads"] = options.threads
             trained = satchel.train(

@@ -11,7 +11,7 @@ from satchel.models.recurrent import RecurrentSettings
 from satchel.models.window import WindowSettings
 from satchel.tasks.language import LanguageNetwork, shifted
 
-WORDS, UPDATES = 200, 60
+WORDS, UPDATES = 200, 45
 
 
 def chain(length: int) -> torch.Tensor:
