@@ -120,7 +120,8 @@ def alignment(
     """Return how much each target word looked at each source word as a colour; or, signed, what each added to it."""
     default = "What source words add to target words" if signed else "Where target words looked"
     found, _, _ = pooled(matrix(values, len(target), len(source)), MOST_CELLS, signed=signed)
-    down, along, note = pooled_words(target, source)
+    # Words stand by themselves here: the spaces before them say nothing.
+    down, along, note = pooled_words(*([word.strip() or word for word in words] for words in (target, source)))
     return colour_grid(
         down,
         along,
