@@ -16,7 +16,6 @@ from satchel.looking.charts.labels import label, whole
 from satchel.looking.charts.numbers import pooled, rounded
 from tests.looking.charts import OF_WORDS, OTHERS, WORDS, maps, numbers, texts, weights
 
-
 # A strip is a text, in which a space is room; an alignment is of words, and runs have names: none of them are tokens.
 NO_TOKENS = ("surprise_strip", "order_strip", "alignment", "signed alignment", "comparison", "training_curves")
 
