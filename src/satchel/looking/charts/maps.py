@@ -121,7 +121,8 @@ def alignment(
     default = "What source words add to target words" if signed else "Where target words looked"
     found, _, _ = pooled(matrix(values, len(target), len(source)), MOST_CELLS, signed=signed)
     # Words stand by themselves here: the spaces before them say nothing.
-    down, along, note = pooled_words(*([word.strip() or word for word in words] for words in (target, source)))
+    rows, columns = ([word.strip() or word for word in words] for words in (target, source))
+    down, along, note = pooled_words(rows, columns)
     return colour_grid(
         down,
         along,
