@@ -78,7 +78,7 @@ class Additive(nn.Module):
         super().__init__()
         self.query = nn.Linear(query_width, hidden, bias=False)
         self.key = nn.Linear(key_width, hidden)
-        self.out = Linear(hidden, 1, bias=False)
+        self.out = nn.Linear(hidden, 1, bias=False)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Return the (..., T, S) scores."""
