@@ -1,6 +1,6 @@
 """What is forgotten on the way: strings are written backwards, with and without attention to what was read.
 
-    python bench/forgetting.py [--minutes 3] [--size 20000] [--quick]
+    python bench/forgetting.py [--minutes 4] [--size 50000] [--threads 1] [--quick]
 
 Four networks of about the same size get the same minutes on @reverse, one after another. Then, on strings that none
 has seen:
@@ -65,8 +65,9 @@ def gradients(model: Any, size: int) -> dict[int, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--size", type=int, default=20_000)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--size", type=int, default=50_000)
+    parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
     parser.add_argument("--quick", action="store_true", help="a few steps: it shows that all of it runs")
     options = parser.parse_args()
     size = 500 if options.quick else options.size
@@ -74,7 +75,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, (kind, settings) in KINDS.items():
             model = satchel.train(
-                "@reverse", model=kind, settings={"data.size": size, **settings}, out=Path(folder) / name, **budget
+                "@reverse",
+                model=kind,
+                settings={"data.size": size, **settings},
+                threads=options.threads,
+                out=Path(folder) / name,
+                **budget,
             )
             report = model.report
             exact = model.evaluate("@reverse", beam=1).quality.exact_match
