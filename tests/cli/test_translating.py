@@ -126,6 +126,19 @@ def test_where_it_looked_is_shown_and_drawn(cli: Cli, dates: Path, tmp_path: Pat
         assert (tmp_path / f"map.{ending}").stat().st_size > 500
 
 
+def test_no_number_of_an_alignment_is_broken_however_long_the_source(cli: Cli, dates: Path) -> None:
+    """Words that do not fit beside each other come in parts, each with all target words."""
+    code, printed, told = cli("look", "alignment", dates, " / ".join("123456789" * 4), "--target", "2021-05-03")
+    assert code == 0
+    assert "in per cent" in told
+    parts = [part.split("\n") for part in printed.strip().split("\n\n")]
+    assert len(parts) > 1
+    for lines in parts:
+        assert lines[0].split()[:2] == ["target", "most"]
+        assert [line.split()[0] for line in lines[1:]] == ["2021", "-", "05", "-", "03", "<end>"]
+        assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -1,5 +1,6 @@
 """`satchel translate`, and what `evaluate`, `score` and `look alignment` say of translators."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from satchel.evaluation.translation import Bucket, Quality, Translation
     from satchel.looking.pictures import Picture
 
-# Shades of a table of weights, from nothing to all.
+# Shades of a table of weights, from nothing to all, and the least weight that is told.
 SHADES = " ░▒▓█"
+FAINTEST = 0.05
+# Between two columns of a table.
+GAP = 2
+EXACT = "what the senses of each source word add to the score of a target word, above the mean of all words"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -246,19 +251,41 @@ def alignment_json(found: "Alignment") -> dict[str, Any]:
 
 
 def _show_alignment(found: "Alignment") -> None:
+    """Print a row for each target word; source words that do not fit beside each other come in parts."""
+    from satchel.cli.drawing import console
     from satchel.text.display import visible
 
     names = [visible(word.strip() or word) for word in found.source]
-    rows = []
-    for word, values in zip(found.target, found.values, strict=True):
-        most = values.argmax()
-        cells = [f"{value:+.1f}" if found.is_exact else _shaded(float(value)) for value in values]
-        rows.append([visible(word.strip() or word), names[most], *cells])
-    print_table(["target", "most", *names], rows, right=range(2, 2 + len(names)) if found.is_exact else ())
-    if found.is_exact:
-        say("what the senses of each source word add to the score of a target word, above the mean of all words")
+    beside = [
+        [visible(word.strip() or word), names[values.argmax()]]
+        for word, values in zip(found.target, found.values, strict=True)
+    ]
+    cells = [[_told(float(value), found.is_exact) for value in values] for values in found.values]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    room = console().width - sum(
+        max(map(len, column)) + GAP for column in zip(("target", "most"), *beside, strict=True)
+    )
+    for number, part in enumerate(_parts(widths, room)):
+        if number:
+            print()
+        rows = [[*row, *values[part]] for row, values in zip(beside, cells, strict=True)]
+        print_table(["target", "most", *names[part]], rows, right=range(2, 2 + len(names)))
+    say(EXACT if found.is_exact else "how much each target word looked at each source word, in per cent from 5 on")
 
 
-def _shaded(value: float) -> str:
+def _told(value: float, is_exact: bool) -> str:
+    if is_exact:
+        return f"{value:+.1f}"
     shade = SHADES[min(len(SHADES) - 1, round(value * (len(SHADES) - 1)))]
-    return f"{shade}{value:.2f}" if value >= 0.05 else ""
+    return f"{shade}{value:.0%}"[:-1] if value >= FAINTEST else ""
+
+
+def _parts(widths: Sequence[int], room: int) -> Iterator[slice]:
+    """Return columns that fit beside each other, one part after another; each has one at least."""
+    start, used = 0, 0
+    for number, width in enumerate(widths):
+        if number > start and used + width > room:
+            yield slice(start, number)
+            start, used = number, 0
+        used += width + GAP
+    yield slice(start, len(widths))
