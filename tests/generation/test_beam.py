@@ -79,6 +79,22 @@ def test_a_wide_beam_finds_the_best_of_everything_that_can_be_written(network: T
             np.testing.assert_allclose([each.score for each in best], [score for score, _ in every[:5]], rtol=1e-9)
 
 
+def test_of_several_ways_to_write_a_text_the_likeliest_is_told(network: TranslationNetwork) -> None:
+    """Words 0 and 1 are the same letter: what is told differs in more than that."""
+    texts = sources(3, 2)
+
+    def letters(ids: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(max(1, id_) for id_ in ids)
+
+    options = Searching(beam=90, best=6, longest=3)
+    every = translate(network, texts, (END, END), Searching(beam=90, best=90, longest=3))
+    for told, found in zip(translate(network, texts, (END, END), options, text=letters), every, strict=True):
+        written = [letters(each.ids) for each in told]
+        assert len(set(written)) == len(written) == 6
+        for each in told:
+            assert each == next(one for one in found if letters(one.ids) == letters(each.ids))
+
+
 def test_a_beam_of_one_is_greedy(network: TranslationNetwork) -> None:
     for source, (found,) in zip(texts := sources(4, 2, 7, 4), searched(network, texts, beam=1), strict=True):
         written: tuple[int, ...] = ()

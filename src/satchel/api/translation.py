@@ -177,6 +177,7 @@ class Translator(Model):
                 searching,
                 unknown=self.tokenizer.unknown,
                 sampling=sampling,
+                text=self.tokenizer.decode,
                 progress=progress,
             )
         )

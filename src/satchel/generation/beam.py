@@ -4,7 +4,7 @@ Letters: B texts, K rows of a text's beam, R rows of all texts, S time of the so
 V vocabulary, C candidates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ from satchel.tasks.translation import TranslationNetwork, answering, source_batc
 TOKENS_AT_ONCE = 1 << 12
 # A translation has at most so many times the tokens of its source, and so many more.
 LONGER, MORE = 2, 20
+# What some ids are to a reader: equal, if they are the same words.
+Text = Callable[[tuple[int, ...]], Hashable]
 
 
 class Searching(Settings):
@@ -53,11 +55,14 @@ def translate(
     *,
     unknown: int | None = None,
     sampling: Sampling | None = None,
+    text: Text = tuple,
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[list[Hypothesis]]:
     """Return the translations of each source, best first: as many as are asked for, if there are as many.
 
-    `boundaries` are the ids that end a source and a target; `unknown` is never written. With `sampling` they are drawn.
+    `boundaries` are the ids that end a source and a target; `unknown` is never written. Other ids may be the same
+    `text`, as words may be cut in several ways: of those that a search finds, the likeliest is told. With `sampling`
+    they are drawn.
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths_R = np.array([len(ids) for ids in sources], np.int64)
@@ -72,7 +77,7 @@ def translate(
             memory = network.pair.read(source_BS, None if bool(keep_BS.all()) else keep_BS)
             limits = [_limit(int(lengths_R[row]), searching, network.pair.context) for row in rows]
             if sampling is None:
-                hypotheses = _Search(network, memory, limits, searching, boundaries[1], unknown).run()
+                hypotheses = _Search(network, memory, limits, searching, boundaries[1], unknown, text).run()
             else:
                 hypotheses = _drawn(network, memory, limits, sampling, rows, boundaries[1], unknown)
             for row, best in zip(rows, hypotheses, strict=True):
@@ -112,10 +117,13 @@ class _Search:
         searching: Searching,
         boundary: int,
         unknown: int | None,
+        text: Text,
     ) -> None:
         self.network, self.searching, self.boundary, self.unknown = network, searching, boundary, unknown
         self.limits = limits
-        self.found: list[list[Hypothesis]] = [[] for _ in limits]
+        # The likeliest ending of each text that was written. Who wants the best one alone need not tell them apart.
+        self.found: list[dict[Hashable, Hypothesis]] = [{} for _ in limits]
+        self.text = text if searching.best > 1 else tuple
         # At first all rows of a text would be the same: one of them is enough.
         self.state = network.pair.start(memory)
         self.device = network.head.weight.device
@@ -153,7 +161,7 @@ class _Search:
             texts, written = [texts[place] for place in going], following
             totals_BK = torch.tensor(totals, dtype=torch.double, device=self.device).view(-1, beam)
             last_R1 = torch.tensor(tokens, device=self.device)[:, None]
-        ranked = [sorted(found, key=lambda each: -each.score) for found in self.found]
+        ranked = [sorted(found.values(), key=lambda each: -each.score) for found in self.found]
         return [found[: self.searching.best] for found in ranked]
 
     def _select(self, rows: list[int], texts: Tensor | None, count: int) -> None:
@@ -193,12 +201,15 @@ class _Search:
                 kept.append((row, token, total))
             elif rank < beam:
                 ids = tuple(written[row])
-                self.found[text].append(Hypothesis(ids, total, self._ranked(total, len(ids) + 1)))
+                ending = Hypothesis(ids, total, self._ranked(total, len(ids) + 1))
+                known = self.found[text].setdefault(self.text(ids), ending)
+                if ending.score > known.score:
+                    self.found[text][self.text(ids)] = ending
         return kept[:beam]
 
     def _is_done(self, text: int, best: float, length: int) -> bool:
         """Return whether nothing better is to be expected of a text, whose best beginning has this total and length."""
-        scores = sorted((each.score for each in self.found[text]), reverse=True)[: self.searching.beam]
+        scores = sorted((each.score for each in self.found[text].values()), reverse=True)[: self.searching.beam]
         return len(scores) == self.searching.beam and scores[-1] >= self._ranked(best, length)
 
     def _ranked(self, total: float, length: int) -> float:
