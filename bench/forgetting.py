@@ -6,25 +6,25 @@ Four networks of about the same size get the same minutes on @reverse, one after
 has seen:
 - how many are written without a mistake, by their length: a vector of fixed size is a bottleneck;
 - what a letter costs, by where it stood in the source: what was read last is known best;
-- how much the probability of a letter depends on reading it (the norm of the gradient there), by how many steps lie
-  between reading and writing it, against a letter that was read just before;
 - tokens per second of training: what recurrence costs.
+
+Before that, how gradients fade: of what a network that reads in one direction makes of the last word of a text,
+before it has learned anything, the norm of the gradient at words further and further back, against the word before.
 """
 
 import argparse
 import tempfile
-from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import satchel
-from satchel.data.batches import by_length
-from satchel.nn.sites import watching
-from satchel.tasks.translation import pair_batch
+from satchel.models.recurrent import Recurrent, RecurrentSettings
+from satchel.models.transformer import ADDING, Transformer, TransformerSettings
+from satchel.nn.attention import General, causal_mask, softmax
 
 RECURRENT: dict[str, Any] = {"model.width": 192, "training.learning_rate": 3e-3}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -33,34 +33,53 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm, attention": ("lstm", {**RECURRENT, "model.attention": "general"}),
     "transformer": ("transformer", {"model.width": 128, "model.layers": 2, "model.heads": 4}),
 }
-DISTANCES = (1, 5, 11, 21, 31, 41)
+DISTANCES = (1, 2, 5, 10, 20, 40, 80)
+WIDTH, TEXTS = 64, 200
 
 
-def gradients(model: Any, size: int) -> dict[int, float]:
-    """Return the mean norm of the gradient of each letter's logarithm where it was read, by the steps between."""
-    pairs = model.pairs("@reverse")[:size]
-    sources, targets = model._ids(pairs)
-    network = model.network.train(False)
-    found: dict[int, list[float]] = defaultdict(list)
-    for rows in by_length(np.array([len(source) for source in sources]), 1 << 10):
-        batch = pair_batch([sources[row] for row in rows], [targets[row] for row in rows], *model.boundaries)
-        for place in range(max(len(targets[row]) for row in rows)):
-            chosen = [number for number, row in enumerate(rows) if place < len(targets[row])]
-            kept: list[Tensor] = []
+class OverStates(nn.Module):
+    """A recurrent network whose last state looks back at all of its states."""
 
-            def keep(value: Tensor, kept: list[Tensor] = kept) -> Tensor:
-                kept.append(value.detach().requires_grad_())
-                return kept[-1]
+    def __init__(self, encoder: Recurrent) -> None:
+        super().__init__()
+        self.encoder, self.score = encoder, General(WIDTH, WIDTH)
 
-            with watching(network, {"pair.reader.embedded": keep}):
-                logprobs = network(batch)[:, place].log_softmax(dim=-1)
-            told = logprobs[chosen, batch.targets[chosen, place]]
-            (gradient,) = torch.autograd.grad(told.sum(), kept[0])
-            for number in chosen:
-                length = len(sources[rows[number]])
-                # What is written first was read last.
-                found[2 * place + 1].append(float(gradient[number, length - 1 - place].norm()))
-    return {distance: float(np.mean(norms)) for distance, norms in sorted(found.items())}
+    def contextualise(self, x_BTD: Tensor) -> Tensor:
+        """Return what each state found."""
+        states_BTD = self.encoder.contextualise(x_BTD)
+        return (
+            softmax(self.score(states_BTD, states_BTD), causal_mask(states_BTD.shape[1], states_BTD.shape[1]))
+            @ states_BTD
+        )
+
+
+def beginners() -> Iterator[tuple[str, Any]]:
+    """Return networks that have learned nothing yet."""
+
+    def recurrent(kind: Any) -> Recurrent:
+        return Recurrent(RecurrentSettings(kind=kind, width=WIDTH), 2, causal=True)
+
+    fading = recurrent("rnn")
+    for parameter in fading.layers.parameters():
+        nn.init.uniform_(parameter, -(WIDTH**-0.5), WIDTH**-0.5)
+    yield "rnn, as torch begins it", fading
+    yield "rnn, as it begins here", recurrent("rnn")
+    yield "lstm", recurrent("lstm")
+    yield "lstm, attention", OverStates(recurrent("lstm"))
+    transformer = Transformer(TransformerSettings(width=WIDTH, layers=2, heads=4), 2, causal=True)
+    for name, parameter in transformer.named_parameters():
+        if name.endswith(ADDING):  # else its blocks begin by adding nothing
+            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
+    yield "transformer", transformer
+
+
+def fading(network: Any) -> dict[int, float]:
+    """Return how much the vector of the last word depends on words before it, by how far they are from it."""
+    x_BTD = torch.randn(TEXTS, max(DISTANCES) + 1, WIDTH, requires_grad=True)
+    (network.contextualise(x_BTD)[:, -1] * torch.randn(TEXTS, WIDTH)).sum().backward()
+    assert x_BTD.grad is not None
+    norms = x_BTD.grad.norm(dim=-1).mean(dim=0).flip(0)
+    return {distance: float(norms[distance] / norms[1]) for distance in DISTANCES}
 
 
 def main() -> None:
@@ -72,6 +91,10 @@ def main() -> None:
     options = parser.parse_args()
     size = 500 if options.quick else options.size
     budget: dict[str, Any] = {"steps": 3} if options.quick else {"minutes": options.minutes}
+    torch.manual_seed(0)
+    print(f"{'words between':<24}" + "".join(f"{distance - 1:>9}" for distance in DISTANCES))
+    for name, network in beginners():
+        print(f"{name:<24}" + "".join(f"{share:9.2g}" for share in fading(network).values()), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, (kind, settings) in KINDS.items():
             model = satchel.train(
@@ -88,12 +111,7 @@ def main() -> None:
             for each in model.by_length("@reverse", beam=1):
                 print(f"  {each.name:<26} {each.quality.exact_match:7.1%} without a mistake")
             for each in model.by_position("@reverse"):
-                print(f"  {each.name:<26} {each.nats_per_token:7.3f} nats per letter")
-            norms = gradients(model, 200)
-            for distance in DISTANCES:
-                if distance in norms:
-                    relative = norms[distance] / norms[1]
-                    print(f"  {distance:>2} steps between{'':<9} {relative:7.3f} of the gradient at 1 step", flush=True)
+                print(f"  {each.name:<26} {each.nats_per_token:7.3f} nats per letter", flush=True)
 
 
 if __name__ == "__main__":
