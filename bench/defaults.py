@@ -99,7 +99,7 @@ def variations(settings: Any) -> Iterator[dict[str, Any]]:
         yield {"model.width": model.width * 2}
         yield {"model.bigrams": 0 if model.bigrams else 1 << 18}
     yield {"model.dropout": 0.0 if model.dropout else 0.1}
-    yield {"model.dropout": model.dropout + 0.1}
+    yield {"model.dropout": (model.dropout or 0.1) + 0.1}
     yield {"training.noise": 0.0 if training.noise else 0.1}
     yield {"training.learning_rate": training.learning_rate / 2}
     yield {"training.learning_rate": training.learning_rate * 2}

@@ -131,3 +131,17 @@ def test_who_gives_a_part_of_a_classifier_gets_it_plain(tmp_path: Path) -> None:
     assert (stepped.training.steps, stepped.training.epochs) == (10, None)
     pieces: Any = api.plan(films, tokenizer="bpe:300").settings
     assert (pieces.tokenizer.kind, pieces.tokenizer.split) == ("bpe", "space")
+
+
+def test_a_translator_of_few_pairs_is_small_however_much_time_there_is() -> None:
+    def width(tokens: float, minutes: float) -> int:
+        choices = defaults.pair_shape(minutes_of_work(minutes, threads=2), 2000, tokens)
+        return {choice.key: int(choice.value) for choice in choices}["model.width"]
+
+    assert width(20, 1000) == defaults.PAIR_SHAPES[0].width
+    for minutes in (5, 20):
+        widths = [width(tokens, minutes) for tokens in (20, 2_000, 20_000, 100_000)]
+        assert widths == sorted(widths)
+    # More pairs take longer to read: at last the time decides.
+    assert width(100_000, 5) < width(100_000, 20)
+    assert width(1_000_000, 5) <= width(100_000, 5)

@@ -131,6 +131,8 @@ def tokenizer_size(characters: int) -> Choice:
 
 # Whoever reads pairs less often than this learns more with a smaller network.
 PAIR_READINGS = 8
+# More numbers than this for each token of the targets have nothing to learn from.
+PAIR_NUMBERS = 64
 PAIR_SHAPES = (
     Shape(64, 2, 4),
     Shape(96, 2, 4),
@@ -150,14 +152,15 @@ def pair_parameters(shape: Shape, vocabulary: int) -> int:
 
 def pair_shape(budget: Budget, vocabulary: int, tokens: float) -> Iterator[Choice]:
     """Return the size of a Transformer that is to read pairs of so many target tokens."""
-    fitting = [
-        shape
-        for shape in PAIR_SHAPES
-        if budget.read_by(pair_parameters(shape, vocabulary)) >= PAIR_READINGS * max(1.0, tokens)
-    ]
-    shape = fitting[-1] if fitting else PAIR_SHAPES[0]
+
+    def fits(shape: Shape) -> bool:
+        numbers = pair_parameters(shape, vocabulary)
+        return numbers <= PAIR_NUMBERS * tokens and budget.read_by(numbers) >= PAIR_READINGS * max(1.0, tokens)
+
+    shape = max(filter(fits, PAIR_SHAPES), default=PAIR_SHAPES[0])
+    why = f"the largest for so many pairs that reads them {PAIR_READINGS} times in the time"
     for name, value in shape._asdict().items():
-        yield Choice(f"model.{name}", value, f"the largest that reads the pairs {PAIR_READINGS} times in the time")
+        yield Choice(f"model.{name}", value, why)
 
 
 def pair_reading(is_bpe: bool) -> Iterator[Choice]:
