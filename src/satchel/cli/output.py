@@ -44,13 +44,15 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
         print(f"  {name:<{width}}  {text}")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
-    """Print a table; the columns in `right` are numbers."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = (), *, gap: int = 2
+) -> None:
+    """Print a table; the columns in `right` are numbers, and `gap` spaces stand between two."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:

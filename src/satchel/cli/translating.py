@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # Shades of a table of weights, from nothing to all, and the least weight that is told.
 SHADES = " ░▒▓█"
 FAINTEST = 0.05
-# Between two columns of a table.
-GAP = 2
+# Between two columns of an alignment.
+GAP = 1
 EXACT = "what the senses of each source word add to the score of a target word, above the mean of all words"
 
 
@@ -269,7 +269,7 @@ def _show_alignment(found: "Alignment") -> None:
         if number:
             print()
         rows = [[*row, *values[part]] for row, values in zip(beside, cells, strict=True)]
-        print_table(["target", "most", *names[part]], rows, right=range(2, 2 + len(names)))
+        print_table(["target", "most", *names[part]], rows, right=range(2, 2 + len(names)), gap=GAP)
     say(EXACT if found.is_exact else "how much each target word looked at each source word, in per cent from 5 on")
 
 
