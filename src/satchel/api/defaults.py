@@ -17,8 +17,8 @@ CORE_RATE = 3e10
 CARD_RATES = {"cuda": 2e13, "mps": 1e12}
 # A model learns most in a given time if it reads about so many tokens per parameter.
 TOKENS_PER_PARAMETER = 6
-# Whoever reads a text more often than this learns it by heart, unless what is read is changed a little.
-FEW_READINGS, MANY_READINGS = 2, 20
+# Whoever reads a text more often than this learns it by heart, unless more and more of it is left out or changed.
+FEW_READINGS, SEVERAL_READINGS, MANY_READINGS = 2, 8, 20
 # Counting more tokens than this takes longer, and more memory, than anybody expects of a default.
 MOST_COUNTED = 20_000_000
 UPDATES = 2000
@@ -111,7 +111,8 @@ def language_reading(tokens: float, read: float) -> Iterator[Choice]:
     updates = 2 ** round(math.log2(max(1.0, read / UPDATES)))
     yield Choice("training.batch_tokens", min(1 << 14, max(1 << 10, updates)), "enough updates, and not too small ones")
     if times > FEW_READINGS:
-        yield Choice("model.dropout", 0.1, often)
+        # Where tokens are replaced too, less has to be left out.
+        yield Choice("model.dropout", 0.2 if SEVERAL_READINGS < times <= MANY_READINGS else 0.1, often)
     if times > MANY_READINGS:
         yield Choice("training.noise", 0.1, f"{often}: else it is learned by heart")
 
