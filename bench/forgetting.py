@@ -47,10 +47,8 @@ class OverStates(nn.Module):
     def contextualise(self, x_BTD: Tensor) -> Tensor:
         """Return what each state found."""
         states_BTD = self.encoder.contextualise(x_BTD)
-        return (
-            softmax(self.score(states_BTD, states_BTD), causal_mask(states_BTD.shape[1], states_BTD.shape[1]))
-            @ states_BTD
-        )
+        before_TT = causal_mask(states_BTD.shape[1], states_BTD.shape[1])
+        return softmax(self.score(states_BTD, states_BTD), before_TT) @ states_BTD
 
 
 def beginners() -> Iterator[tuple[str, Any]]:
@@ -59,10 +57,10 @@ def beginners() -> Iterator[tuple[str, Any]]:
     def recurrent(kind: Any) -> Recurrent:
         return Recurrent(RecurrentSettings(kind=kind, width=WIDTH), 2, causal=True)
 
-    fading = recurrent("rnn")
-    for parameter in fading.layers.parameters():
+    plain = recurrent("rnn")
+    for parameter in plain.layers.parameters():
         nn.init.uniform_(parameter, -(WIDTH**-0.5), WIDTH**-0.5)
-    yield "rnn, as torch begins it", fading
+    yield "rnn, as torch begins it", plain
     yield "rnn, as it begins here", recurrent("rnn")
     yield "lstm", recurrent("lstm")
     yield "lstm, attention", OverStates(recurrent("lstm"))

@@ -18,7 +18,7 @@ from satchel.text.tables import TextPair
 
 SENTENCES = Path(__file__).resolve().parents[2] / "shared" / "data" / "tatoeba-swe-eng" / "swe.txt.gz"
 TEST, SEED = 0.05, 1
-# Of a lecture; then a question, a negation, a word order that differs, and a longer sentence.
+# A lecture's sentence, and others.
 ASKED = (
     "Så varför minskar inte vi våra utsläpp?",
     "Varför minskar vi inte våra utgifter?",

@@ -252,8 +252,13 @@ def alignment_json(found: "Alignment") -> dict[str, Any]:
 
 def _show_alignment(found: "Alignment") -> None:
     """Print a row for each target word; source words that do not fit beside each other come in parts."""
+    from rich.cells import cell_len
+
     from satchel.cli.drawing import console
     from satchel.text.display import visible
+
+    def width(column: Sequence[str]) -> int:
+        return max(map(cell_len, column))
 
     names = [visible(word.strip() or word) for word in found.source]
     beside = [
@@ -261,10 +266,8 @@ def _show_alignment(found: "Alignment") -> None:
         for word, values in zip(found.target, found.values, strict=True)
     ]
     cells = [[_told(float(value), found.is_exact) for value in values] for values in found.values]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    room = console().width - sum(
-        max(map(len, column)) + GAP for column in zip(("target", "most"), *beside, strict=True)
-    )
+    widths = [width(column) for column in zip(names, *cells, strict=True)]
+    room = console().width - sum(width(column) + GAP for column in zip(("target", "most"), *beside, strict=True))
     for number, part in enumerate(_parts(widths, room)):
         if number:
             print()
