@@ -5,7 +5,8 @@ python bench/defaults.py [--only NAME...] [--minutes 2 10] [--threads 1] [--swee
 Beside it stands what counting makes of the same data; and with --sweep, networks that differ from the chosen one in
 one thing each (all of those below, or the settings that are named): if one of them is much better, the choice was
 wrong. All are scored on the same held-out data, which
-no choice was made on. Each training should have its cores for itself: the whole table takes hours.
+no training saw; the rules themselves were mended by what it said. Each training should have its cores for itself: the
+whole table takes hours.
 """
 
 import argparse
