@@ -202,9 +202,8 @@ class _Search:
             elif rank < beam:
                 ids = tuple(written[row])
                 ending = Hypothesis(ids, total, self._ranked(total, len(ids) + 1))
-                known = self.found[text].setdefault(self.text(ids), ending)
-                if ending.score > known.score:
-                    self.found[text][self.text(ids)] = ending
+                words = self.text(ids)
+                self.found[text][words] = max(ending, self.found[text].get(words, ending), key=lambda each: each.score)
         return kept[:beam]
 
     def _is_done(self, text: int, best: float, length: int) -> bool:
