@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import satchel
+from satchel.datasets.corpora import open_corpus
 from satchel.evaluation.recall import Distance
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import DataSettings
 from satchel.training.loop import DivergedError
 

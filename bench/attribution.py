@@ -26,7 +26,7 @@ import numpy as np
 
 import satchel
 from satchel.api.attribution import compared
-from satchel.looking.attribution import INSTEADS, METHODS, Instead
+from satchel.inspection.attribution import INSTEADS, METHODS, Instead
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 # How long the beginnings are that a language model goes on from, in tokens.

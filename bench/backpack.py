@@ -28,7 +28,7 @@ from satchel.api.recipes import read_recipe
 from satchel.data.tokens import open_tokens
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.build import build_encoder
-from satchel.models.contract import CausalEncoder
+from satchel.models.encoder import CausalEncoder
 from satchel.models.transformer import TransformerSettings
 from satchel.nn.attention import causal_mask
 from satchel.runs import folder as runs

@@ -27,8 +27,8 @@ from pathlib import Path
 import satchel
 from measuring import peak_megabytes
 from satchel.data.examples import held_out, numbered
+from satchel.datasets.corpora import open_corpus
 from satchel.evaluation.classification import interval
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import DataSettings
 from satchel.text.tables import read_examples
 

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from measuring import peak_megabytes
-from satchel.looking import charts
-from satchel.looking.trace import Told, Trace, of_text
+from satchel import charts
+from satchel.inspection.trace import Told, Trace, of_text
 from satchel.models.build import build_encoder
 from satchel.models.transformer import TransformerSettings
 from satchel.tasks.language import LanguageNetwork

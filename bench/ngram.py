@@ -23,9 +23,9 @@ import numpy as np
 
 from satchel import api, durable, tensors
 from satchel.data.tokens import open_tokens, scratch_tokens
+from satchel.datasets.corpora import open_corpus
 from satchel.ngram.arpa import escape
 from satchel.ngram.smoothing import NgramSettings, estimate
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import DataSettings
 
 ORDER = 5

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 import satchel
-from satchel.looking.patterns import PATTERNS, Pattern, Places
-from satchel.text.builtin import BUILTINS
+from satchel.datasets.builtin import BUILTINS
+from satchel.datasets.roles import GENDERS, OBJECTS, entropy_per_word
+from satchel.inspection.patterns import PATTERNS, Pattern, Places
 from satchel.text.reading import DataSettings
-from satchel.text.roles import GENDERS, OBJECTS, entropy_per_word
 
 TEXTS = 200
 

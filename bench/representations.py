@@ -21,8 +21,8 @@ import satchel
 from measuring import write_recipe
 from satchel.api.probing import Probed
 from satchel.api.recipes import read_recipe
-from satchel.text.builtin import BUILTINS
-from satchel.text.polysemy import WORDS
+from satchel.datasets.builtin import BUILTINS
+from satchel.datasets.polysemy import WORDS
 from satchel.text.reading import DataSettings
 
 SHAPE = ("width", "layers", "heads", "context")

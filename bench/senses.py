@@ -23,9 +23,9 @@ from sklearn.metrics import adjusted_mutual_info_score
 import satchel
 from measuring import write_recipe
 from satchel.api.recipes import read_recipe
-from satchel.looking.contributions import of_text
-from satchel.text.builtin import BUILTINS
-from satchel.text.polysemy import WORDS, entropy_per_word
+from satchel.datasets.builtin import BUILTINS
+from satchel.datasets.polysemy import WORDS, entropy_per_word
+from satchel.inspection.contributions import of_text
 from satchel.text.reading import DataSettings
 
 SHAPE = ("width", "layers", "heads", "context")

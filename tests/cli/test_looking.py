@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import satchel
-from satchel.looking.contributions import of_next
+from satchel.inspection.contributions import of_next
 from tests.cli.conftest import Cli, answer
 from tests.conftest import VERSE
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from satchel.data.batches import generator
-from satchel.data.merges import fallen_apart, merged_of
+from satchel.data.bpe_dropout import fallen_apart, merged_of
 from satchel.data.pairs import held_out_pairs
 from satchel.errors import SettingsError
 from satchel.text.tables import TextPair

@@ -10,10 +10,10 @@ import pytest
 import satchel
 from satchel import api
 from satchel.data.tokens import scratch_tokens
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation import reports
 from satchel.evaluation.comparison import Comparison, UnitCosts, byte_costs, compare, unit_bytes
-from satchel.text.corpora import open_corpus
 
 
 def made_up(costs: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> Comparison:

@@ -272,7 +272,7 @@ def test_the_command_makes_the_same_steps_again() -> None:
 
 
 def test_the_colours_are_those_of_the_charts() -> None:
-    from satchel.looking import charts
+    from satchel import charts
 
     assert (tints.INK, tints.OTHER) == (charts.INK, charts.OTHER)
 

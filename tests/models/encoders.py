@@ -4,8 +4,8 @@ import torch
 
 from satchel.models.backpack import BackpackSettings
 from satchel.models.build import build_encoder
-from satchel.models.contract import CausalEncoder
 from satchel.models.dan import DanSettings
+from satchel.models.encoder import CausalEncoder
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.transformer import TransformerSettings, gpt2
 from satchel.models.window import WindowSettings

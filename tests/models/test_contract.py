@@ -192,7 +192,7 @@ def test_learned_positions_end_where_the_context_does() -> None:
 
 
 def test_an_encoder_of_ones_own_needs_just_contextualise() -> None:
-    from satchel.models.contract import Encoder
+    from satchel.models.encoder import Encoder
 
     class Mine(Encoder):
         def __init__(self) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import satchel
 from satchel.api.comparing import compare
 from satchel.models import build_encoder
-from satchel.models.contract import CausalEncoder
+from satchel.models.encoder import CausalEncoder
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.transformer import Transformer, TransformerSettings
 from satchel.nn.attention import MultiHead

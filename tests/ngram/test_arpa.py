@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import satchel
 from satchel import api
 from satchel.data.tokens import scratch_tokens
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError
 from satchel.ngram.arpa import escape, read_arpa, unescape, write_arpa
 from satchel.ngram.smoothing import NgramSettings, Smoothing, estimate
 from satchel.ngram.tables import Table
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import DataSettings, lines
 from satchel.text.tokenizer import word_tokenizer
 

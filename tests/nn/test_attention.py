@@ -8,17 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from satchel.nn.attention import (
-    Additive,
-    Dot,
-    General,
-    KeyValues,
-    MultiHead,
-    attend,
-    causal_mask,
-    self_attend,
-    softmax,
-)
+from satchel.nn.attention import Additive, Dot, General, KeyValues, MultiHead, attend, causal_mask, self_attend, softmax
 from satchel.nn.positions import Alibi, Rotary
 from satchel.nn.sites import recording, watching
 

@@ -12,13 +12,7 @@ from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.models.build import build_encoder
 from satchel.ngram.smoothing import NgramSettings, estimate
-from satchel.tasks.language import (
-    LanguageHead,
-    LanguageNetwork,
-    NetworkPredictor,
-    chunked,
-    shifted,
-)
+from satchel.tasks.language import LanguageHead, LanguageNetwork, NetworkPredictor, chunked, shifted
 from satchel.tasks.objectives import NO_TARGET
 from tests.models.encoders import SETTINGS, VOCABULARY, make, transformer
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, SatchelError
 from satchel.text import reading
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, DataSettings, bytes_source, cut, file_source, folder_sources, lines
 from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
 
@@ -482,7 +482,7 @@ def test_the_identity_of_a_folder_does_not_depend_on_where_it_is(tmp_path: Path)
 
 def test_standard_input_is_read_and_can_be_read_again() -> None:
     program = """
-from satchel.text.corpora import open_corpus
+from satchel.datasets.corpora import open_corpus
 from satchel.text.reading import DataSettings
 corpus = open_corpus("-", DataSettings())
 for _ in range(2):

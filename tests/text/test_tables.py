@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from satchel.datasets.corpora import infer_task, is_pair, open_corpus
 from satchel.errors import DataError
-from satchel.text.corpora import infer_task, is_pair, open_corpus
 from satchel.text.reading import Corpus, DataSettings, bytes_source
 from satchel.text.tables import Row, read_pairs, read_rows, table_format, value
 

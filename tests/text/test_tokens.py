@@ -243,7 +243,7 @@ def test_the_memory_for_making_a_token_file_does_not_grow_with_the_text(tmp_path
 import resource, sys
 from pathlib import Path
 from satchel.data.tokens import TokenWriter, write_tokens
-from satchel.text.corpora import open_corpus
+from satchel.datasets.corpora import open_corpus
 from satchel.text.reading import DataSettings
 from satchel.text.tokenizer import TokenizerSettings, train_tokenizer
 corpus = open_corpus(sys.argv[1], DataSettings())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from satchel.data.merges import merged_of
+from satchel.data.bpe_dropout import merged_of
 from satchel.models.build import build_encoder, build_pair
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPairSettings

@@ -14,7 +14,7 @@ import pytest
 
 import satchel
 from satchel import tensors
-from satchel.launch import Launch, launch
+from satchel.torchrun import Launch, launch
 from tests.conftest import VERSE
 
 SETTINGS = {

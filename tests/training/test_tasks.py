@@ -12,10 +12,10 @@ import satchel
 from satchel import api
 from satchel.data.batches import NO_TARGET
 from satchel.data.tagged import scratch_tagged, unit_of, units
+from satchel.datasets.builtin import counted_before, counted_elsewhere
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError, SettingsError
-from satchel.models.contract import CausalEncoder, Encoder, State
-from satchel.text.builtin import counted_before, counted_elsewhere
-from satchel.text.corpora import open_corpus
+from satchel.models.encoder import CausalEncoder, Encoder, State
 from satchel.text.display import visible
 from satchel.text.reading import DataSettings
 from satchel.text.tables import Tagged, read_tagged

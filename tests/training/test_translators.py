@@ -11,10 +11,10 @@ import torch
 import satchel
 from satchel import api
 from satchel.api.translation import Translator
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError, SettingsError
-from satchel.looking import alignment
+from satchel.inspection import alignment
 from satchel.tasks.translation import PairBatch, pair_batch
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import DataSettings
 from satchel.text.tables import read_pairs
 

@@ -16,8 +16,8 @@ from satchel.api.settings import Progress, silent
 from satchel.api.tagging import Tagger
 from satchel.data.tokens import TokenFile, decoded, scratch_tokens
 from satchel.errors import DataError, RunError
-from satchel.looking.ablation import Head, heads_of, zeroing
-from satchel.looking.views import view
+from satchel.inspection.ablation import Head, heads_of, zeroing
+from satchel.inspection.patched import view
 
 # As much of a text is enough to tell heads apart.
 TOKENS_SEEN = 20_000

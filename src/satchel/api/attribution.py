@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from satchel.api.asking import likeliest, next_token, read_prefix
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
 from satchel.api.models import Model
 from satchel.api.tagging import Tagger
+from satchel.charts import html
 from satchel.data.tagged import scratch_tagged, units
 from satchel.errors import DataError, RunError, SettingsError
-from satchel.looking import attribution
-from satchel.looking.attribution import INSTEADS, METHODS, Asked, Attributions, Instead, Method
-from satchel.looking.ranks import spearman
+from satchel.evaluation.statistics import spearman
+from satchel.inspection import attribution
+from satchel.inspection.attribution import INSTEADS, METHODS, Asked, Attributions, Instead, Method
+from satchel.inspection.targets import likeliest, next_token, read_prefix
 from satchel.models.backpack import Backpack
 from satchel.models.dan import Dan
 from satchel.predictor import Floats, Ids
-from satchel.text import html
 from satchel.text.display import visible
 from satchel.text.words import Word, words_of
 

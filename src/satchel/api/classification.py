@@ -14,6 +14,7 @@ from satchel.api.models import Model, TrainReport
 from satchel.api.planning import Plan
 from satchel.api.rows import write_labelled
 from satchel.api.settings import ClassifierSettings, Progress, silent
+from satchel.charts import html
 from satchel.data.examples import Ints, folds, numbered, read_classes, scratch_examples
 from satchel.data.tokens import TokenFile, decoded, open_tokens
 from satchel.errors import DataError
@@ -21,7 +22,7 @@ from satchel.evaluation.classification import Classification, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
 from satchel.predictor import Floats, Labeller
 from satchel.runs import folder as runs
-from satchel.text import answers, html
+from satchel.text import answers
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
 from satchel.text.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ import numpy as np
 from satchel.api.jobs import Sampler
 from satchel.api.settings import Progress
 from satchel.errors import MachineError, SatchelError
-from satchel.looking.senses import HARDLY_USED
+from satchel.inspection.senses import HARDLY_USED
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.text.display import visible

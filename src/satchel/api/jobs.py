@@ -10,10 +10,10 @@ import torch
 from satchel import tensors
 from satchel.api.networks import NetworkSettings, TrainedSettings, TranslationSettings, load_network, load_translator
 from satchel.api.pairs import read_held_out
-from satchel.data.aside import set_aside
 from satchel.data.batches import NO_TARGET
+from satchel.data.bpe_dropout import merged_of
 from satchel.data.examples import read_classes
-from satchel.data.merges import merged_of
+from satchel.data.gate_split import set_aside
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.generation import beam
 from satchel.generation.decoding import continue_text

@@ -13,7 +13,9 @@ from satchel import config, durable
 from satchel.api.models import Model, TrainReport
 from satchel.api.planning import Plan
 from satchel.api.settings import LanguageSettings, MixRunSettings, Progress, SharedSettings, silent
+from satchel.charts import html
 from satchel.data.tokens import Split, TokenFile, TokenWriter, decoded, open_tokens, scratch_tokens, write_tokens
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.evaluation.recall import Distance, recall
@@ -24,8 +26,6 @@ from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.predictor import Floats, Ids, Predictor
 from satchel.runs import folder as runs
-from satchel.text import html
-from satchel.text.corpora import open_corpus
 from satchel.text.display import visible
 from satchel.text.reading import Corpus, Piece, bytes_source
 from satchel.text.tokenizer import Tokenizer, train_tokenizer

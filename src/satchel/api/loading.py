@@ -8,14 +8,7 @@ import numpy as np
 from satchel import config, durable, tensors
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.settings import (
-    ClassifierSettings,
-    LanguageSettings,
-    MixRunSettings,
-    Progress,
-    build_settings,
-    silent,
-)
+from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, build_settings, silent
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.errors import RunError

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from satchel import config
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
+from satchel.charts import html
 from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
+from satchel.datasets.builtin import variant
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError
 from satchel.evaluation.classification import Classification
 from satchel.evaluation.likelihood import Likelihood
 from satchel.evaluation.translation import Translation
 from satchel.runs import folder as runs
-from satchel.text import html
-from satchel.text.builtin import variant
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from satchel.api.probing import Probed
     from satchel.api.representations import VectorReader
     from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
-    from satchel.looking.attribution import Instead, Method
-    from satchel.looking.lens import Lens
-    from satchel.looking.patterns import Pattern
-    from satchel.looking.trace import Trace
+    from satchel.inspection.attribution import Instead, Method
+    from satchel.inspection.lens import Lens
+    from satchel.inspection.patterns import Pattern
+    from satchel.inspection.trace import Trace
 
 
 # As many labels as a notebook lists.

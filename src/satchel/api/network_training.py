@@ -28,8 +28,8 @@ from satchel.api.pairs import write_pairs
 from satchel.api.planning import Plan
 from satchel.api.rows import Rows, write_labelled, write_tagged_rows
 from satchel.api.settings import Progress
-from satchel.data.aside import set_aside
-from satchel.data.merges import merged_of
+from satchel.data.bpe_dropout import merged_of
+from satchel.data.gate_split import set_aside
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import MachineError, RunError, SettingsError
 from satchel.ngram.smoothing import NgramSettings, estimate
@@ -39,7 +39,7 @@ from satchel.runs import folder as runs
 from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
-from satchel.training.processes import Team
+from satchel.training.distributed import Team
 from satchel.training.settings import TrainingSettings
 
 # A step of less work than this is quicker on one thread.

@@ -10,10 +10,10 @@ from torch import nn
 from satchel import tensors
 from satchel.api.settings import SharedSettings
 from satchel.errors import RunError, SettingsError
-from satchel.looking import trace
+from satchel.inspection import trace
 from satchel.models.build import EncoderSettings, PairSettings, build_encoder, build_pair
-from satchel.models.contract import CausalEncoder, Encoder
 from satchel.models.costs import Costs, count, weightless
+from satchel.models.encoder import CausalEncoder, Encoder
 from satchel.models.presets import PRESETS as PRESETS
 from satchel.models.presets import Preset as Preset
 from satchel.models.settings import ModelSettings

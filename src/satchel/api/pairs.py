@@ -11,9 +11,9 @@ from satchel.api.settings import Progress
 from satchel.data.examples import pieces, write_examples
 from satchel.data.pairs import held_out_pairs
 from satchel.data.tokens import TokenCounts
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
 from satchel.runs import folder as runs
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tables import TextPair, read_objects, read_pairs, value
 from satchel.text.tokenizer import Tokenizer, train_tokenizer

@@ -9,8 +9,8 @@ import numpy as np
 from satchel.api.models import Model
 from satchel.api.translation import Translator
 from satchel.errors import DataError, SettingsError
-from satchel.looking.patterns import GENERAL, PATTERNS, HeadFit, Pattern, Places, at, rank, same
-from satchel.looking.trace import Maps
+from satchel.inspection.patterns import GENERAL, PATTERNS, HeadFit, Pattern, Places, at, rank, same
+from satchel.inspection.trace import Maps
 
 # A text; of a translator also a source and its translation.
 Text = str | tuple[str, str]

@@ -11,10 +11,10 @@ from satchel.api import defaults
 from satchel.api.recipes import read_recipe
 from satchel.api.settings import NETWORKS, TASKS, ClassifierSettings, LanguageSettings, build_settings
 from satchel.data.tagged import are_characters
+from satchel.datasets.builtin import BUILTINS, variant
+from satchel.datasets.corpora import infer_task, open_corpus
 from satchel.errors import DataError, SettingsError
 from satchel.runs.folder import read_config
-from satchel.text.builtin import BUILTINS, variant
-from satchel.text.corpora import infer_task, open_corpus
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer

@@ -12,12 +12,12 @@ from satchel.api.settings import Progress, silent
 from satchel.data.batches import Ints, find_texts
 from satchel.data.examples import held_out, numbered
 from satchel.data.tagged import Unit, scratch_tagged, tags_of, unit_of, units
+from satchel.datasets.builtin import variant
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
-from satchel.looking.probing import Baselines, LayerProbe, baselines, probed
-from satchel.looking.states import Span, of_words, read_states
+from satchel.inspection.hidden_states import Span, of_words, read_states
+from satchel.inspection.probing import Baselines, LayerProbe, baselines, probed
 from satchel.predictor import Floats, Ids
-from satchel.text.builtin import variant
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import Tagged, read_tagged, table_format, without_header
 

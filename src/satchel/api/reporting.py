@@ -7,7 +7,7 @@ from html import escape
 from itertools import islice
 from pathlib import Path
 
-from satchel import durable
+from satchel import charts, durable
 from satchel.api.baseline import counting_baseline
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel, bits_by_step
@@ -15,10 +15,10 @@ from satchel.api.models import Model
 from satchel.api.settings import Progress, silent
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
+from satchel.charts import figures, themes
+from satchel.charts.figures import Picture
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import RunError, SettingsError
-from satchel.looking import charts, pictures, themes
-from satchel.looking.pictures import Picture
 from satchel.runs import folder as runs
 from satchel.text.display import visible
 
@@ -42,7 +42,7 @@ def write_report(model: Model, path: str | Path, progress: Progress = silent) ->
     title = f"{model.settings.model.kind}, {model.settings.task}: {model.folder}"
     body = f"<main>\n<h1>{escape(visible(title))}</h1>\n{''.join(parts)}</main>\n"
     theme = themes.theme_named("light")
-    durable.write_file(path, pictures.page(visible(title), STYLE + body, theme).encode())
+    durable.write_file(path, figures.page(visible(title), STYLE + body, theme).encode())
     return path
 
 
@@ -181,7 +181,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _chart(picture: Picture, name: str) -> str:
-    return pictures.embedded(picture.spec(), name)
+    return figures.embedded(picture.spec(), name)
 
 
 def _safe(text: str) -> str:

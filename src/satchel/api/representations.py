@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from satchel.api.asking import known_ids
 from satchel.api.language import LanguageModel
 from satchel.api.models import Model
 from satchel.api.senses import Alike, Context, Neighbours
@@ -18,9 +17,10 @@ from satchel.api.translation import Translator
 from satchel.data.batches import find_texts
 from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
-from satchel.looking.senses import SenseView, pieces_of
-from satchel.looking.states import Span, layers_of, of_words, read_states, reader_of
-from satchel.looking.vectors import cosines, nearest, plane_of
+from satchel.inspection.hidden_states import Span, layers_of, of_words, read_states, reader_of
+from satchel.inspection.senses import SenseView, pieces_of
+from satchel.inspection.targets import known_ids
+from satchel.inspection.vectors import cosines, nearest, plane_of
 from satchel.models.backpack import WORDS_AT_ONCE
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs

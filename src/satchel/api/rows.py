@@ -13,9 +13,9 @@ from satchel.api.settings import Progress
 from satchel.data.examples import Ints, held_out, numbered, pieces, write_classes, write_examples
 from satchel.data.tagged import Unit, placed, tags_of, unit_of, write_tagged
 from satchel.data.tokens import TokenWriter
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
 from satchel.runs import folder as runs
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus
 from satchel.text.tables import Example, Tagged, read_examples, read_tagged
 from satchel.text.tokenizer import Tokenizer, train_tokenizer

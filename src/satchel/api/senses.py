@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from satchel.api.asking import known_ids, likeliest, next_token, read_prefix
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
 from satchel.api.models import Model
 from satchel.api.settings import Progress, silent
+from satchel.charts import html
 from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.similarity import Agreement, agreement, read_ratings
-from satchel.looking import contributions
-from satchel.looking.senses import HARDLY_USED, SenseView, Use, pieces_of, similarity
-from satchel.looking.totals import PARTS, Total, Totals
+from satchel.inspection import contributions
+from satchel.inspection.aggregate import PARTS, Total, Totals
+from satchel.inspection.senses import HARDLY_USED, SenseView, Use, pieces_of, similarity
+from satchel.inspection.targets import known_ids, likeliest, next_token, read_prefix
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
-from satchel.text import html
 from satchel.text.display import visible
 from satchel.text.words import Word, words_of
 
 if TYPE_CHECKING:
-    from satchel.looking.pictures import Picture
+    from satchel.charts.figures import Picture
 
 # How much of the training text is looked at to see how senses are used, and how much is shown around a word.
 TOKENS_SEEN = 20_000
@@ -151,7 +151,7 @@ class Explanation:
 
     def picture(self) -> "Picture":
         """Return what each sense (column) of each word (row) adds as a colour."""
-        from satchel.looking import charts
+        from satchel import charts
 
         return charts.by_word_and_sense(self.words, self.values, self.title)
 

@@ -13,6 +13,7 @@ from satchel.api.classification import Judged
 from satchel.api.models import Model
 from satchel.api.rows import check_unit
 from satchel.api.settings import Progress, silent
+from satchel.charts import html
 from satchel.data.batches import NO_TARGET
 from satchel.data.examples import numbered, read_classes
 from satchel.data.tagged import Unit, scratch_tagged, tags_of, units
@@ -20,7 +21,6 @@ from satchel.errors import DataError
 from satchel.evaluation.classification import Classification, classification
 from satchel.predictor import Labeller
 from satchel.runs import folder as runs
-from satchel.text import html
 from satchel.text.tables import read_tagged, without_header
 from satchel.text.tokenizer import Tokenizer
 

@@ -11,8 +11,8 @@ from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.data.tagged import scratch_tagged
 from satchel.errors import DataError, SettingsError
-from satchel.looking import lens, trace
-from satchel.looking.trace import Told, Trace
+from satchel.inspection import lens, trace
+from satchel.inspection.trace import Told, Trace
 from satchel.predictor import Ids
 from satchel.text.tokenizer import Tokenizer
 

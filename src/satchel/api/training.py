@@ -11,11 +11,11 @@ from satchel.api.language import LanguageModel, fit_language_model
 from satchel.api.loading import AnyModel, read_settings
 from satchel.api.planning import Plan, TrainOptions, default_out, plan
 from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
+from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError, SettingsError
-from satchel.launch import launch
 from satchel.runs import folder as runs
-from satchel.text.corpora import open_corpus
 from satchel.text.reading import Corpus, file_source, stdin_source
+from satchel.torchrun import launch
 
 
 def ignored(text: str) -> None:
@@ -59,7 +59,7 @@ def carry_out(
         return _count(planned, target, force, progress)
     from satchel.api.events import Watcher
     from satchel.api.network_training import check_machine, prepare, train_run
-    from satchel.training.processes import joined
+    from satchel.training.distributed import joined
 
     check_machine(settings)
     with joined() as team:
@@ -115,7 +115,7 @@ def resume(
         raise RunError("was counted, not trained in steps: there is nothing to go on with", where=str(run))
     from satchel.api.events import Watcher
     from satchel.api.network_training import train_run
-    from satchel.training.processes import joined
+    from satchel.training.distributed import joined
 
     with joined() as team:
         return train_run(Path(run), Watcher(progress, note, should_stop, begins), team, own=model)

@@ -14,6 +14,7 @@ from satchel.api.language import TextScore
 from satchel.api.models import Model
 from satchel.api.pairs import read_held_out
 from satchel.api.settings import Progress, silent
+from satchel.charts import html
 from satchel.data.batches import find_texts
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import DataError, RunError, SettingsError
@@ -32,15 +33,14 @@ from satchel.evaluation.translation import (
 from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
-from satchel.text import html
 from satchel.text.tables import TextPair, read_pairs, without_header
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
 
 if TYPE_CHECKING:
     from satchel.api.networks import TranslationSettings
+    from satchel.charts.figures import Picture
     from satchel.generation.beam import Hypothesis, Searching
-    from satchel.looking.pictures import Picture
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
 
 # Sources that are translated together.
@@ -65,7 +65,7 @@ class Alignment:
 
     def picture(self) -> "Picture":
         """Return the values as colours, target words beside the rows, source words above the columns."""
-        from satchel.looking import charts
+        from satchel import charts
 
         return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
 
@@ -258,7 +258,7 @@ class Translator(Model):
 
         Of a Backpack it is what each source word added; with a layer or a head, what its Transformer looked at.
         """
-        from satchel.looking import alignment
+        from satchel.inspection import alignment
 
         target = self.translate(source).target if target is None else target
         (ids_S,), (ids_T,) = self._ids([TextPair(source, target, 1)])

@@ -9,7 +9,7 @@ from satchel.cli.views import Asked, tell
 
 if TYPE_CHECKING:
     from satchel.api.senses import Explanation
-    from satchel.looking.totals import Total
+    from satchel.inspection.aggregate import Total
 
 # On a terminal; files and JSON have all.
 MOST_ROWS = 20
@@ -19,9 +19,8 @@ FAINTEST = 0.1
 
 def contributions(asked: "Asked") -> None:
     """Show which sense of which word moved a prediction; or, over a file, which move most."""
-    from satchel import api
+    from satchel import api, charts
     from satchel.errors import SettingsError
-    from satchel.looking import charts
 
     if asked.data is not None:
         if asked.text is not None:
@@ -40,7 +39,7 @@ def contributions(asked: "Asked") -> None:
     elif isinstance(model, api.Translator):
         raise SettingsError("a translator's contributions are an alignment", "give `satchel look alignment`")
     else:
-        raise SettingsError("a tagger's contributions are not shown here", "they are in satchel.looking.contributions")
+        raise SettingsError("a tagger's contributions are not shown here", "see satchel.inspection.contributions")
     title = f"What adds to the score of {_explained(explained)}"
     tell(
         asked,
@@ -138,7 +137,7 @@ def _tint(value: float, strength: float) -> str:
 
 def weights(asked: "Asked") -> None:
     """Show how much each sense of each word counts at the end of a text."""
-    from satchel.looking import charts
+    from satchel import charts
     from satchel.text.display import visible
 
     words, counts = asked.model().reader.weights(asked.content())

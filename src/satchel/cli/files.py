@@ -38,9 +38,9 @@ def data(
 ) -> None:
     """List the built-in data, or check a file before training on it."""
     from satchel import config
-    from satchel.text import report
-    from satchel.text.builtin import BUILTINS
-    from satchel.text.corpora import open_corpus
+    from satchel.datasets import report
+    from satchel.datasets.builtin import BUILTINS
+    from satchel.datasets.corpora import open_corpus
     from satchel.text.display import visible
     from satchel.text.reading import DataSettings
 

@@ -13,7 +13,7 @@ import typer
 import satchel
 from satchel.cli import answers, classifying, comparing, files, lessons, looking, probing, senses, training, translating
 from satchel.errors import SatchelError
-from satchel.launch import launch
+from satchel.torchrun import launch
 
 app = typer.Typer(
     name="satchel",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from satchel.launch import launch
+from satchel.torchrun import launch
 
 SCHEMA = 1
 # Nothing is said of what takes less than this; without a terminal, a line every so often.

@@ -21,15 +21,15 @@ from satchel.cli.reading import (
     TextColumn,
     reading,
 )
-from satchel.launch import launch
+from satchel.torchrun import launch
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel, Plan
     from satchel.api.loading import AnyModel
+    from satchel.charts.figures import Picture
     from satchel.evaluation.classification import Classification
     from satchel.evaluation.likelihood import Likelihood
     from satchel.evaluation.translation import Translation
-    from satchel.looking.pictures import Picture
 
 
 # What the demonstration looks at.
@@ -382,9 +382,8 @@ def demo(
     out: Annotated[Path, Option("-o", "--out", help="Where the runs and pictures go.")] = Path("runs/demo"),
 ) -> None:
     """Show what satchel does, in a few minutes, on text that every Python has."""
-    from satchel import api
+    from satchel import api, charts
     from satchel.cli.comparing import show_comparison, show_mix
-    from satchel.looking import charts
     from satchel.text.display import safe
 
     del no_serve  # for the workbench, which is not part of this version
@@ -445,10 +444,10 @@ def demo(
 
 def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
     """Show what the senses of a few words are, which of them moved a prediction, and who looked at whom."""
+    from satchel import charts
     from satchel.api.reporting import write_report
     from satchel.cli.contributions import show_explanation
     from satchel.cli.senses import show_senses
-    from satchel.looking import charts
 
     say(f"\n$ satchel senses {trained.folder} {' '.join(DEMO_WORDS)} --top 6")
     for word in DEMO_WORDS:

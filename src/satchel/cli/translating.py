@@ -15,9 +15,9 @@ from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
     from satchel.api import Alignment, Translated, Translator
+    from satchel.charts.figures import Picture
     from satchel.cli.views import Asked
     from satchel.evaluation.translation import Bucket, Quality, Translation
-    from satchel.looking.pictures import Picture
 
 # Shades of a table of weights, from nothing to all, and the least weight that is told.
 SHADES = " ░▒▓█"
@@ -225,7 +225,7 @@ def alignment(asked: "Asked") -> None:
         found = model.align(asked.content(), asked.target, layer=asked.layer, head=asked.head)
 
     def picture() -> "Picture":
-        from satchel.looking import charts
+        from satchel import charts
 
         return charts.alignment(found.source, found.target, found.values, signed=found.is_exact)
 

@@ -11,9 +11,9 @@ from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:
     from satchel.api.models import Model
-    from satchel.looking.attribution import Instead
-    from satchel.looking.pictures import Picture
-    from satchel.looking.trace import Trace
+    from satchel.charts.figures import Picture
+    from satchel.inspection.attribution import Instead
+    from satchel.inspection.trace import Trace
 
 FORMS = ("matrix", "lines", "grid")
 # As many texts tell what heads do; and the best heads of each pattern.
@@ -132,7 +132,7 @@ def _named(layer: int | None, head: int | None) -> str:
 
 def surprise(asked: Asked) -> None:
     """Show how surprising each token was."""
-    from satchel.looking import charts
+    from satchel import charts
 
     traced = asked.trace()
     told = traced.told
@@ -151,8 +151,8 @@ def surprise(asked: Asked) -> None:
 
 def order(asked: Asked) -> None:
     """Show which order of an n-gram answered each token."""
+    from satchel import charts
     from satchel.errors import RunError
-    from satchel.looking import charts
 
     traced = asked.trace()
     orders = traced.told.notes.get("order")
@@ -171,7 +171,7 @@ def order(asked: Asked) -> None:
 
 def lens(asked: Asked) -> None:
     """Show what each layer would have said."""
-    from satchel.looking import charts
+    from satchel import charts
     from satchel.text.display import visible
 
     found = asked.model().lens(asked.content(), asked.start)
@@ -224,10 +224,10 @@ def _rank(rank: int) -> str:
 
 def attribution(asked: Asked) -> None:
     """Show what each word does to a score, by several approximations; and of a Backpack, exactly."""
+    from satchel import charts
     from satchel.api.attribution import compared
     from satchel.errors import SettingsError
-    from satchel.looking import charts
-    from satchel.looking.attribution import METHODS
+    from satchel.inspection.attribution import METHODS
     from satchel.text.display import visible
 
     named = [method for method in METHODS if asked.method in (None, method)]
@@ -263,7 +263,7 @@ def attribution(asked: Asked) -> None:
 
 def _instead(name: str) -> "Instead":
     from satchel.errors import SettingsError
-    from satchel.looking.attribution import INSTEADS
+    from satchel.inspection.attribution import INSTEADS
 
     for known in INSTEADS:
         if name == known:
@@ -275,7 +275,7 @@ def _instead(name: str) -> "Instead":
 
 def embeddings(asked: Asked) -> None:
     """Show words on a map: those that are used alike stand together."""
-    from satchel.looking import charts
+    from satchel import charts
 
     words = asked.text.split() if asked.text else []
     found = asked.model().vectors.map(words, count=asked.top, sense=asked.sense)
@@ -318,10 +318,9 @@ def embeddings(asked: Asked) -> None:
 
 def training(asked: Asked) -> None:
     """Show how a training went; of several runs, side by side (RUN,RUN)."""
-    from satchel import api
+    from satchel import api, charts
     from satchel.api.reporting import curve_of
     from satchel.errors import RunError
-    from satchel.looking import charts
 
     found = {run: curve_of(api.load_model(run)) for run in asked.run.split(",")}
     empty = [run for run, (_, curve) in found.items() if not curve]
@@ -351,7 +350,7 @@ def training(asked: Asked) -> None:
 
 def patterns(asked: Asked) -> None:
     """Show which heads look where one would expect them to."""
-    from satchel.looking import charts
+    from satchel import charts
 
     model = asked.model()
     names = asked.pattern.split(",") if asked.pattern else None
@@ -419,7 +418,7 @@ def ablation(asked: Asked) -> None:
     """Show what each head is worth: what it costs to lose it."""
     import numpy as np
 
-    from satchel.looking import charts
+    from satchel import charts
 
     with Progress() as progress:
         found = asked.model().head_costs(asked.data, progress=progress)

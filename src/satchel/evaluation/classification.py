@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from satchel.charts import html
 from satchel.predictor import Floats
-from satchel.text import html
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from satchel.charts import html
 from satchel.data.tokens import TokenFile, decoded
 from satchel.predictor import Floats, Predictor
-from satchel.text import html
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from satchel.looking.pictures import Picture
+    from satchel.charts.figures import Picture
 
 # How long the blocks of a stream are; of a short one they are shorter, so that there are some tens of them.
 BLOCK_CHARACTERS, SHORTEST_CHARACTERS = 1000, 25
@@ -116,7 +116,7 @@ class Comparison:
 
     def picture(self) -> "Picture":
         """Return the value of each run as a point, and its interval as a line."""
-        from satchel.looking import charts
+        from satchel import charts
 
         rows = [(row.run, row.value, row.low, row.high) for row in self.rows]
         return charts.comparison(self.metric, rows, larger_is_better=self.larger_is_better)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from satchel.charts import html
 from satchel.data.tokens import TokenCounts
 from satchel.predictor import Ids, Predictor
-from satchel.text import html
 
 
 @dataclass(frozen=True)

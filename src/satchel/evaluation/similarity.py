@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from satchel.errors import DataError
-from satchel.looking.ranks import spearman
+from satchel.evaluation.statistics import spearman
 from satchel.text.reading import Corpus, file_source, lines
 
 ENDINGS = (".txt", ".csv", ".tsv")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from satchel.charts import html
 from satchel.predictor import Floats
-from satchel.text import html
 
 # Of a source, to find sources that are like it.
 LETTERS = 4

@@ -8,7 +8,7 @@ from satchel.lessons.steps import Matrix, Step
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from satchel.models.contract import CausalEncoder
+    from satchel.models.encoder import CausalEncoder
 
 KINDS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
 WIDTH = 8

@@ -3,8 +3,8 @@
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.backpack_pair import BackpackPair, BackpackPairSettings
 from satchel.models.build import build_encoder, build_pair
-from satchel.models.contract import CausalEncoder, Encoder, State
 from satchel.models.dan import Dan, DanSettings
+from satchel.models.encoder import CausalEncoder, Encoder, State
 from satchel.models.pair import DecoderOnly, Pair, PairState
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPair, RecurrentPairSettings

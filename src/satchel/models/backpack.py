@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.contract import CausalEncoder, State
+from satchel.models.encoder import CausalEncoder, State
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.transformer import Transformer, TransformerSettings
-from satchel.nn.growing import Growing
+from satchel.nn.kv_cache import Growing
 from satchel.nn.senses import SenseNetwork, SenseWeights, mix, mix_in_blocks, places_seen
 from satchel.nn.sites import Site
 

@@ -17,7 +17,7 @@ from satchel.models.pair import Pair
 from satchel.models.transformer import Memory, TransformerState
 from satchel.models.transformer_pair import TransformerPair
 from satchel.nn.attention import causal_mask, softmax
-from satchel.nn.growing import Growing
+from satchel.nn.kv_cache import Growing
 from satchel.nn.linear import Linear
 from satchel.nn.senses import SenseNetwork, SenseWeights, mix
 from satchel.nn.sites import Site

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.backpack_pair import BackpackPair, BackpackPairSettings
-from satchel.models.contract import CausalEncoder
 from satchel.models.dan import Dan, DanSettings
+from satchel.models.encoder import CausalEncoder
 from satchel.models.pair import DecoderOnly, Pair
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPair, RecurrentPairSettings

@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.contract import CausalEncoder, State, places_before
+from satchel.models.encoder import CausalEncoder, State, places_before
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 

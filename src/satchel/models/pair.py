@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from satchel.models.contract import State
+from satchel.models.encoder import State
 from satchel.models.transformer import Transformer
 
 

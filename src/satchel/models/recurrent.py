@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.contract import LOUD_WORDS, CausalEncoder, State
+from satchel.models.encoder import LOUD_WORDS, CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from satchel.models.contract import CausalEncoder, State
+from satchel.models.encoder import CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.attention import Heads, KeyValues, MultiHead, Scale
 from satchel.nn.blocks import Activation, Block, FeedForward, Norm

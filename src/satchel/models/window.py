@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.contract import LOUD_WORDS, CausalEncoder, State
+from satchel.models.encoder import LOUD_WORDS, CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.nn.dropout import Dropout
-from satchel.nn.growing import Growing
+from satchel.nn.kv_cache import Growing
 from satchel.nn.linear import Linear
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Rotary

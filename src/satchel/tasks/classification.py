@@ -4,12 +4,12 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.models.contract import Encoder
+from satchel.models.encoder import Encoder
 from satchel.models.settings import Pooling
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids
 from satchel.tasks.objectives import Reduction
-from satchel.tasks.texts import encode_texts, in_batches
+from satchel.tasks.windows import encode_texts, in_batches
 
 # What the sum of a text's vectors is divided by: this power of their number.
 POWERS = {"mean": 1.0, "root": 0.5}

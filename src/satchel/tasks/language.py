@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import by_length
-from satchel.models.contract import CausalEncoder, State
+from satchel.models.encoder import CausalEncoder, State
 from satchel.ngram.tables import Table
 from satchel.nn.linear import Product
 from satchel.nn.sites import Site

@@ -4,11 +4,11 @@ import numpy as np
 from torch import Tensor, nn
 
 from satchel.data.batches import find_texts
-from satchel.models.contract import Encoder
+from satchel.models.encoder import Encoder
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids
 from satchel.tasks.objectives import NO_TARGET, Reduction, cross_entropy
-from satchel.tasks.texts import encode_texts, in_batches
+from satchel.tasks.windows import encode_texts, in_batches
 
 
 class TaggingNetwork(nn.Module):

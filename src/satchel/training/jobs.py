@@ -22,10 +22,10 @@ from satchel.data.batches import (
     noisy,
     padded,
 )
-from satchel.looking.health import Read, sense_health
-from satchel.looking.senses import pieces_of
+from satchel.inspection.sense_metrics import Read, sense_health
+from satchel.inspection.senses import pieces_of
 from satchel.models.backpack import Backpack
-from satchel.models.contract import Encoder
+from satchel.models.encoder import Encoder
 from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor

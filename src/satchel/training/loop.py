@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from satchel.data.batches import generator
 from satchel.errors import SatchelError
 from satchel.nn.dropout import switch_dropout
+from satchel.training.distributed import ALONE, Team, apart
 from satchel.training.optimizer import Optimizer
-from satchel.training.processes import ALONE, Team, apart
 from satchel.training.schedule import learning_rate
 from satchel.training.settings import TrainingSettings
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from satchel.data.batches import Ints, RowBatches, find_texts, generator, noisy
-from satchel.data.merges import fallen_apart
+from satchel.data.bpe_dropout import fallen_apart
 from satchel.predictor import Ids
 from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.translation import NetworkTranslator, PairBatch, TranslationNetwork, pair_batch

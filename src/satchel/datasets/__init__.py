@@ -1,0 +1,1 @@
+"""Built-in data sets behind one registry."""

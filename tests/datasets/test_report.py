@@ -1,0 +1,127 @@
+"""Reports: every number counted by hand."""
+
+from pathlib import Path
+from typing import Any
+
+from satchel.datasets.corpora import open_corpus
+from satchel.datasets.report import describe
+from satchel.text.reading import DataSettings
+
+
+def report(path: Path | str, valid: Path | str | None = None, **settings: Any) -> dict[str, Any]:
+    chosen = DataSettings.model_validate(settings)
+    other = None if valid is None else open_corpus(valid, chosen)
+    return describe(open_corpus(path, chosen), other, lambda stage: None)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def test_a_text_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "the cat\nthe cat\n\n  \nthe dog\r\na\tb\0c\x1b\n")
+    found = report(path)
+    assert found == {
+        "task": "lm",
+        "files": 1,
+        "bytes_on_disk": 36,
+        "lines": 4,
+        "blank_lines": 2,
+        "duplicate_lines": 1,
+        "characters": 36,
+        "distinct_characters": len(set(path.read_bytes())),
+        "control_characters": 2,
+        "carriage_returns": 1,
+        "words": 8,
+        "distinct_words": 5,
+        "words_seen_once": 3,
+        "line_length": {"shortest": 6, "median": 7, "95 %": 7, "longest": 7},
+        "most_common_words": ["the", "cat", "dog", "a", "b\0c\x1b"],
+    }
+
+
+def test_an_empty_text_has_a_report(tmp_path: Path) -> None:
+    found = report(write(tmp_path / "a.txt", ""))
+    assert found["lines"] == found["characters"] == found["words"] == 0
+    assert found["line_length"] == {}
+
+
+def test_other_files_and_repairs_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a\xff\xffb\n")
+    (tmp_path / "b.txt").write_bytes(b"\xff\n")
+    (tmp_path / "c.png").touch()
+    found = report(tmp_path, valid=tmp_path, encoding_errors="replace")
+    assert found["files"] == 2
+    assert found["other_files"] == 1
+    assert found["repaired_byte_sequences"] == 3
+    assert "other_files" not in report(tmp_path / "a.txt", encoding_errors="skip")
+
+
+def test_the_overlap_of_texts_is_counted_in_lines(tmp_path: Path) -> None:
+    train = write(tmp_path / "a.txt", "one\ntwo\n\nthree\n")
+    valid = write(tmp_path / "b.txt", "two\r\n\nfour\nTWO\ntwo\n")
+    assert report(train, valid)["overlap_with_valid"] == {"shared": 2, "of": 4, "percent": 50.0}
+    empty = write(tmp_path / "c.txt", "\n")
+    assert report(train, empty)["overlap_with_valid"] == {"shared": 0, "of": 0, "percent": 0.0}
+
+
+def test_rows_with_labels_are_counted(tmp_path: Path) -> None:
+    rows = ["1\tgood film", "1\tgood film", "0\tgood film", "0\tbad", "1 \t ", "\tbad", "<b>\tx"]
+    found = report(write(tmp_path / "a.tsv", "label\ttext\n" + "".join(f"{row}\n" for row in rows)))
+    assert found["task"] == "classify"
+    assert found["rows"] == 7
+    assert found["distinct_labels"] == 5
+    assert found["labels_seen_once"] == 3
+    assert found["labels"] == {"1": 2, "0": 2, "1 ": 1, "": 1, "<b>": 1}
+    assert found["empty_texts"] == 1
+    assert found["empty_labels"] == 1
+    assert found["labels_with_outer_spaces"] == 1
+    assert found["duplicate_rows"] == 1
+    assert found["conflicting_texts"] == 2
+    assert found["characters_per_text"]["longest"] == 9
+    assert found["words_per_text"] == {"shortest": 0, "median": 1, "95 %": 2, "longest": 2}
+
+
+def test_the_overlap_of_tables_is_counted_in_texts(tmp_path: Path) -> None:
+    train = write(tmp_path / "a.tsv", "label\ttext\n1\ta\n0\tb\n")
+    valid = write(tmp_path / "b.csv", "text,label\na,0\nc,1\nd,1\n")
+    assert report(train, valid)["overlap_with_valid"] == {"shared": 1, "of": 3, "percent": 33.33}
+
+
+def test_tags_are_split_at_spaces_or_else_by_character(tmp_path: Path) -> None:
+    rows = [("the cat", "DET NOUN"), ("the cat", "DET"), ("abc", "IOI"), ("abc", "IO"), ("a b c", "A B")]
+    found = report(write(tmp_path / "a.csv", "text,tags\n" + "".join(f"{text},{tags}\n" for text, tags in rows)))
+    assert found["task"] == "tag"
+    # DET alone is three tags for seven characters.
+    assert found["rows_with_other_number_of_tags"] == 3
+    assert found["labels"] == {"I": 3, "O": 2, "DET": 1, "NOUN": 1, "D": 1, "E": 1, "T": 1, "A": 1, "B": 1}
+    assert found["distinct_tags"] == 9
+    assert found["conflicting_texts"] == 2
+
+
+def test_pairs_are_counted(tmp_path: Path) -> None:
+    pairs = [("a", "b"), ("a", "b"), ("a", "c"), ("same", "same"), ("", "x"), ("y", " "), ("w", "w " * 10)]
+    source = write(tmp_path / "s.txt", "".join(f"{source}\n" for source, _ in pairs))
+    target = write(tmp_path / "t.txt", "".join(f"{target}\n" for _, target in pairs))
+    found = report(f"{source},{target}", valid=f"{source},{target}")
+    assert found == {
+        "task": "translate",
+        "files": 2,
+        "bytes_on_disk": source.stat().st_size + target.stat().st_size,
+        "pairs": 7,
+        "empty_sources": 1,
+        "empty_targets": 1,
+        "target_equals_source": 1,
+        "odd_length_ratio": 1,
+        "duplicate_pairs": 1,
+        "sources_with_several_targets": 1,
+        "words_per_source": {"shortest": 0, "median": 1, "95 %": 1, "longest": 1},
+        "words_per_target": {"shortest": 0, "median": 1, "95 %": 7, "longest": 10},
+        "overlap_with_valid": {"shared": 7, "of": 7, "percent": 100.0},
+    }
+    table = write(tmp_path / "p.tsv", "source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
+    same = report(table)
+    assert {key: same[key] for key in found if key not in ("files", "bytes_on_disk", "overlap_with_valid")} == {
+        key: value for key, value in found.items() if key not in ("files", "bytes_on_disk", "overlap_with_valid")
+    }
