@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from satchel.generation.beam import Searching, translate
+from satchel.generation.beam import BeamSettings, translate
 from satchel.models.build import build_pair
 from satchel.models.transformer_pair import TransformerPairSettings
 from satchel.tasks.translation import TranslationNetwork
@@ -34,7 +34,7 @@ def ours(layers: int, width: int, sources: np.ndarray[Any, Any]) -> Callable[[in
 
     def run(beam: int) -> None:
         # The end is one of the tokens that are written.
-        found = translate(network, list(sources), (VOCABULARY, VOCABULARY), Searching(beam=beam, longest=LENGTH - 1))
+        found = translate(network, list(sources), (VOCABULARY, VOCABULARY), BeamSettings(beam=beam, longest=LENGTH - 1))
         assert len(found) == TEXTS
 
     return run

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel import charts
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 
 WORDS = ["The", " cat", " saw", " the", " cat"]
 # What has broken pages, pictures and terminals.
@@ -47,7 +47,7 @@ def maps(words: int) -> dict[tuple[int, int], npt.NDArray[np.float64]]:
 
 
 # Each takes words, and shows all of them.
-OF_WORDS: dict[str, Callable[[Sequence[str]], Picture]] = {
+OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
     "attention_map": lambda words: charts.attention_map(words, words, weights(len(words), len(words))),
     "attention_maps": lambda words: charts.attention_maps(words, words, maps(len(words))),
     "head_lines": lambda words: charts.head_lines(words, words, maps(len(words))),
@@ -88,7 +88,7 @@ OF_WORDS: dict[str, Callable[[Sequence[str]], Picture]] = {
     ),
 }
 # Each has names of its own.
-OTHERS: dict[str, tuple[Callable[[], Picture], list[str]]] = {
+OTHERS: dict[str, tuple[Callable[[], Figure], list[str]]] = {
     "heads_grid": (lambda: charts.heads_grid(WORDS, WORDS, maps(5)), ["head", "layer", "0", "1", "2"]),
     "cost_by_order": (lambda: charts.cost_by_order([(1, 3.25), (2, 2.5)]), ["1", "2", "3.25", "2.50"]),
     "cost_by_length": (
@@ -117,7 +117,7 @@ OTHERS: dict[str, tuple[Callable[[], Picture], list[str]]] = {
         ["layer 0, head 1", "previous", "first", "0.90"],
     ),
 }
-EVERY: dict[str, Callable[[], Picture]] = {
+EVERY: dict[str, Callable[[], Figure]] = {
     **{name: lambda make=make: make(WORDS) for name, make in OF_WORDS.items()},  # type: ignore[misc]
     **{name: make for name, (make, _) in OTHERS.items()},
 }

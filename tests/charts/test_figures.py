@@ -13,7 +13,7 @@ import pytest
 
 from satchel import charts
 from satchel.charts import figures
-from satchel.charts.figures import Picture, pixels
+from satchel.charts.figures import Figure, pixels
 from satchel.charts.themes import LIGHT
 from satchel.errors import SettingsError
 from tests.charts.charts import EVERY, HOSTILE, OF_WORDS, WORDS, maps, texts, weights
@@ -194,7 +194,7 @@ def test_a_title_does_not_get_out_of_a_page_either() -> None:
 
 
 def test_pages_have_selectors_where_there_is_a_choice() -> None:
-    def bound(picture: Picture) -> dict[str, Any]:
+    def bound(picture: Figure) -> dict[str, Any]:
         return {each["name"]: each["bind"]["options"] for each in picture.spec()["params"] if "bind" in each}
 
     assert bound(charts.attention_maps(WORDS, WORDS, maps(5))) == {
@@ -218,7 +218,7 @@ def test_a_notebook_gets_a_picture_that_fetches_nothing(monkeypatch: pytest.Monk
     assert bundle[live] == picture.spec()
     assert set(bundle) == {live, "image/svg+xml", "text/plain"}
     assert bundle["image/svg+xml"].startswith("<svg")
-    assert bundle["text/plain"] == "<Picture: Where words look>"
+    assert bundle["text/plain"] == "<Figure: Where words look>"
     assert "text/html" not in bundle
     addresses = set(re.findall(r"https?://[^\s\"']+", json.dumps(bundle)))
     assert {address.split("/")[2] for address in addresses} <= {"www.w3.org", "vega.github.io"}  # names, not places

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from satchel.data.batches import generator
-from satchel.data.bpe_dropout import fallen_apart, merged_of
+from satchel.data.bpe_dropout import bpe_dropout, merged_of
 from satchel.data.pairs import held_out_pairs
 from satchel.errors import SettingsError
 from satchel.text.tables import TextPair
@@ -43,15 +43,15 @@ def test_pieces_fall_apart_into_what_they_were_merged_of() -> None:
     parts = merged_of(tokenizer)
     assert (parts[-1] == -1).all()  # the boundary
     for share in (0.0, 0.3, 0.999999):
-        found = fallen_apart(ids, parts, share, generator("test", 1))
+        found = bpe_dropout(ids, parts, share, generator("test", 1))
         assert tokenizer.decode(found) == TEXT
         assert len(found) == len(ids) if share == 0 else len(found) > len(ids)
     assert len(found) == len(TEXT.encode())  # nothing is left that could fall apart
-    again = fallen_apart(ids, parts, 0.3, generator("test", 1))
-    assert (again == fallen_apart(ids, parts, 0.3, generator("test", 1))).all()
+    again = bpe_dropout(ids, parts, 0.3, generator("test", 1))
+    assert (again == bpe_dropout(ids, parts, 0.3, generator("test", 1))).all()
     assert (
-        len(again) != len(fallen_apart(ids, parts, 0.3, generator("test", 4)))
-        or (again != fallen_apart(ids, parts, 0.3, generator("test", 4))).any()
+        len(again) != len(bpe_dropout(ids, parts, 0.3, generator("test", 4)))
+        or (again != bpe_dropout(ids, parts, 0.3, generator("test", 4))).any()
     )
 
 
@@ -60,7 +60,7 @@ def test_a_share_of_the_merges_is_undone() -> None:
     parts = merged_of(tokenizer)
     merged = np.flatnonzero(parts[:, 0] >= 0)
     ids = np.repeat(merged[:1], 20_000)  # a piece of two bytes
-    found = fallen_apart(ids, parts, 0.25, generator("test", 0))
+    found = bpe_dropout(ids, parts, 0.25, generator("test", 0))
     assert (len(found) - len(ids)) / len(ids) == pytest.approx(0.25, abs=0.02)
 
 

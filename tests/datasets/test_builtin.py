@@ -74,7 +74,7 @@ def test_the_docs_are_enough_text_and_no_document_comes_twice(docs: Corpus) -> N
 def test_the_docs_are_parsed_and_nothing_is_imported_or_run(docs: Corpus) -> None:
     program = """
 import sys
-from satchel.text import builtin
+from satchel.datasets import builtin
 from satchel.text.reading import DataSettings
 events = []
 before = set(sys.modules)

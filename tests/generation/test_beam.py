@@ -1,4 +1,4 @@
-"""Searching for translations: against trying everything, on models so small that one can."""
+"""Beam search for translations: against trying everything, on models so small that one can."""
 
 from itertools import product
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from satchel.generation.beam import Hypothesis, Searching, translate
+from satchel.generation.beam import BeamSettings, Hypothesis, translate
 from satchel.generation.sampling import Sampling
 from satchel.models.backpack_pair import BackpackPairSettings
 from satchel.models.build import PairSettings, build_pair
@@ -58,7 +58,7 @@ def all_scored(network: TranslationNetwork, source: Ids, targets: list[tuple[int
 
 
 def searched(network: TranslationNetwork, texts: list[Ids], **options: Any) -> list[list[Hypothesis]]:
-    return translate(network, texts, (END, END), Searching(**options))
+    return translate(network, texts, (END, END), BeamSettings(**options))
 
 
 def test_a_wide_beam_finds_the_best_of_everything_that_can_be_written(network: TranslationNetwork) -> None:
@@ -86,8 +86,8 @@ def test_of_several_ways_to_write_a_text_the_likeliest_is_told(network: Translat
     def letters(ids: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(max(1, id_) for id_ in ids)
 
-    options = Searching(beam=90, best=6, longest=3)
-    every = translate(network, texts, (END, END), Searching(beam=90, best=90, longest=3))
+    options = BeamSettings(beam=90, best=6, longest=3)
+    every = translate(network, texts, (END, END), BeamSettings(beam=90, best=90, longest=3))
     for told, found in zip(translate(network, texts, (END, END), options, text=letters), every, strict=True):
         written = [letters(each.ids) for each in told]
         assert len(set(written)) == len(written) == 6
@@ -129,7 +129,7 @@ def test_what_is_told_of_a_translation_is_what_it_costs(network: TranslationNetw
 
 
 def test_what_is_unknown_is_never_written_and_nothing_is_too_long(network: TranslationNetwork) -> None:
-    found = translate(network, sources(4, 2), (END, END), Searching(beam=3, best=3, longest=2), unknown=1)
+    found = translate(network, sources(4, 2), (END, END), BeamSettings(beam=3, best=3, longest=2), unknown=1)
     assert all(len(each.ids) <= 2 and 1 not in each.ids for best in found for each in best)
 
 
@@ -139,7 +139,7 @@ def test_draws_depend_on_the_seed_and_are_as_likely_as_they_are_said_to_be(netwo
 
     def drawn(seed: int, count: int) -> list[Hypothesis]:
         sampling = Sampling(seed=seed, samples=count)
-        (found,) = translate(network, [source], (END, END), Searching(longest=2), sampling=sampling)
+        (found,) = translate(network, [source], (END, END), BeamSettings(longest=2), sampling=sampling)
         return found
 
     assert drawn(1, 3) == drawn(1, 3)
@@ -168,5 +168,5 @@ def test_nothing_is_written_that_the_writer_has_no_room_for(kind: str) -> None:
     for options in ({"beam": 1}, {"beam": 3}, {"longest": 50}):
         for found in searched(made, texts, **options):
             assert all(len(each.ids) <= 5 for each in found)
-    drawn = translate(made, texts, (END, END), Searching(), sampling=Sampling(samples=4, temperature=1.0, tokens=50))
+    drawn = translate(made, texts, (END, END), BeamSettings(), sampling=Sampling(samples=4, temperature=1.0, tokens=50))
     assert all(len(each.ids) <= 5 for found in drawn for each in found)

@@ -14,7 +14,7 @@ import pytest
 import satchel
 from satchel import api
 from satchel.charts import html
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.errors import SettingsError
 from satchel.inspection.trace import Told, Trace
 
@@ -163,7 +163,7 @@ def test_a_comparison_tells_values_and_intervals(models: dict[str, Any]) -> None
         assert f"{row.value:.4f}|{row.low:.4f} to {row.high:.4f}" in page.text
     (pair,) = found.pairs
     assert f"{pair.difference:+.4f}|{pair.low:+.4f} to {pair.high:+.4f}" in page.text
-    assert isinstance(found.picture(), Picture)
+    assert isinstance(found.picture(), Figure)
 
 
 def test_an_explanation_tells_parts_that_add_up(models: dict[str, Any]) -> None:
@@ -245,7 +245,7 @@ def test_a_trace_draws_one_head_or_all(models: dict[str, Any]) -> None:
     assert len(names["head"]["bind"]["options"]) == 3
     assert "bind" not in {each["name"]: each for each in trace.attention_map(layer=1).spec()["params"]}["layer"]
     for picture in (trace.head_lines(), trace.head_lines(0, 1), trace.grid(), trace.grid(1), trace.surprise_strip()):
-        assert isinstance(picture, Picture)
+        assert isinstance(picture, Figure)
 
 
 def test_a_translator_draws_where_it_looked_in_the_source(models: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ def test_a_translator_draws_where_it_looked_in_the_source(models: dict[str, Any]
     maps = trace.maps("cross")
     assert (maps.rows, maps.columns) == (trace.tokens, trace.source)
     for picture in (trace.attention_map(which="cross"), trace.head_lines(which="source"), trace.grid(which="own")):
-        assert isinstance(picture, Picture)
+        assert isinstance(picture, Figure)
     assert "image/svg+xml" in models["translator"].align("the cat", "the dog")._repr_mimebundle_()
     assert "image/svg+xml" in models["transformer"].lens("the cat")._repr_mimebundle_()
 

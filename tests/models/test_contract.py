@@ -164,7 +164,7 @@ def test_item_5_a_dan_does_not_know_the_order_of_what_came_before() -> None:
     shuffled = torch.tensor([[3, 1, 4, 2]])
     torch.testing.assert_close(encoder.encode(ids)[:, -1], encoder.encode(shuffled)[:, -1], rtol=1e-12, atol=1e-12)
     means = encoder.embed(ids).cumsum(dim=1) / torch.arange(1, 5)[None, :, None]
-    torch.testing.assert_close(encoder.encode(ids), encoder._think(means))  # type: ignore[operator]
+    torch.testing.assert_close(encoder.encode(ids), encoder._feed_forward(means))  # type: ignore[operator]
 
 
 def test_item_6_a_window_knows_the_order_and_is_blind_beyond() -> None:

@@ -138,7 +138,7 @@ def begin(text: Path, kind: str, out: Path, steps: int = STEPS, **settings: Any)
 
     def killed() -> None:
         with patched(loop.Trainer, "run", lambda trainer: os.kill(os.getpid(), signal.SIGKILL)):
-            api.carry_out(planned, out=out)
+            api.run_plan(planned, out=out)
 
     assert leave(fork(killed)) == -signal.SIGKILL
     assert not (out / checkpoint.FOLDER).exists()
@@ -151,7 +151,7 @@ def write_text(folder: Path) -> Path:
     return path
 
 
-def go_on(run: Path, board: Board | None = None, around: Around = undisturbed, **options: Any) -> int:
+def step_vectors(run: Path, board: Board | None = None, around: Around = undisturbed, **options: Any) -> int:
     """Go on with a run; return FINISHED where there was nothing to do."""
     with watched(board or Board(), around), other_numbers():
         try:
@@ -276,7 +276,7 @@ def train_through(run: Path, chance: random.Random, strikes: list[Strike], count
     reached = 0
     while True:
         board = Board()
-        child = fork(functools.partial(go_on, run, board))
+        child = fork(functools.partial(step_vectors, run, board))
         if not enough(strikes, count):
             strike(child, board, chance)
         code = leave(child)

@@ -68,9 +68,9 @@ def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem:
 def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: Path) -> None:
     settings = {**SMALL, **OWN["transformer"], "model.dropout": 0.1, "training.dropout_after": 0, "training.noise": 0.1}
     planned = api.plan(poem, model="transformer", tokenizer="char", steps=20, settings=settings)
-    api.carry_out(planned, out=tmp_path / "whole")
+    api.run_plan(planned, out=tmp_path / "whole")
     steps = iter(range(1, 100))
-    api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
+    api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
     api.resume(tmp_path / "part")
     for name in (runs.MODEL, runs.NGRAM, runs.ASIDE, "checkpoints/step-0000000020/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
@@ -103,7 +103,7 @@ def test_a_damaged_or_foreign_ngram_is_refused(poem: Path, tmp_path: Path) -> No
     run = tmp_path / "run"
     planned = api.plan(poem, model="dan", tokenizer="char", steps=20, settings=SMALL)
     steps = iter(range(1, 100))
-    api.carry_out(planned, out=run, should_stop=lambda: next(steps) == 9)
+    api.run_plan(planned, out=run, should_stop=lambda: next(steps) == 9)
     whole = (run / runs.NGRAM).read_bytes()
     (run / runs.NGRAM).write_bytes(whole[:-8] + bytes(8))
     with pytest.raises(RunError, match="is damaged"):

@@ -55,7 +55,6 @@ from tests.training.harness import (
     copied,
     curve,
     enough,
-    go_on,
     is_running,
     leftovers,
     other_numbers,
@@ -63,6 +62,7 @@ from tests.training.harness import (
     patched,
     rewrite,
     step_of,
+    step_vectors,
     strike,
     train_through,
     wait_until,
@@ -97,7 +97,7 @@ class Runs:
         if name not in self._made:
             fresh = begin(self.text, kind, self.folder / name, **options)
             whole = copied(fresh, self.folder / f"{name}, whole")
-            assert go_on(whole) == 0
+            assert step_vectors(whole) == 0
             self._made[name] = fresh, whole
         return self._made[name]
 
@@ -181,14 +181,14 @@ def test_the_bits_would_show_a_batch_a_dropout_or_a_weight_that_is_not_the_same(
 ) -> None:
     """The control of every comparison here: what is nearly the same training is not equal to it."""
     half = made.fresh(kind, place / "half")
-    assert go_on(half, should_stop=stopping_at(7)) == 0
+    assert step_vectors(half, should_stop=stopping_at(7)) == 0
     expected = made.outcome(kind)
 
     def gone_on(name: str, patch: AbstractContextManager[object], change: Callable[[Path], object]) -> Outcome:
         run = copied(half, place / name)
         change(run)
         with patch:
-            assert go_on(run) == 0
+            assert step_vectors(run) == 0
         return outcome(run)
 
     real = loop.Trainer.run
@@ -238,7 +238,7 @@ def test_a_real_command_killed_again_and_again_ends_with_the_same_bits(kind: str
         moved += step_of(run) > reached
         reached = step_of(run)
     assert moved >= 5
-    assert go_on(run) in (0, FINISHED)
+    assert step_vectors(run) in (0, FINISHED)
     assert outcome(run) == made.outcome(kind, **options)
 
 
@@ -271,7 +271,7 @@ def calls_of_saves(run: Path, **options: Any) -> dict[int, list[str]]:
         with faulty(before=lambda k, name: names[number].append(name)):
             yield
 
-    assert go_on(run, around=counted, **options) == 0
+    assert step_vectors(run, around=counted, **options) == 0
     return names
 
 
@@ -308,13 +308,13 @@ def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_one_before(
                 if moment == "before"
                 else partial(at_save, number, after=kill_at(k))
             )
-            assert leave(fork(partial(go_on, run, board, around))) == -signal.SIGKILL, where
+            assert leave(fork(partial(step_vectors, run, board, around))) == -signal.SIGKILL, where
             assert board.phase == SAVING
             steps.append(step_of(run))
             again = Board()
             try:
                 # T15: the lock of the dead is no lock.
-                assert go_on(run, again) in (0, FINISHED)
+                assert step_vectors(run, again) in (0, FINISHED)
                 assert again.phase == STARTING or again.began >= board.saved
                 assert outcome(run) == expected
                 assert leftovers(run) == []
@@ -330,7 +330,7 @@ def costs_by_step(costs: dict[int, float]) -> Callable[[loop.Trainer], None]:
     """Return what makes a training believe that it does as these costs say."""
 
     def change(trainer: loop.Trainer) -> None:
-        trainer.job.validate = lambda: loop.Measured(costs[trainer.progress.step])  # type: ignore[method-assign]
+        trainer.job.validate = lambda: loop.ValidationResult(costs[trainer.progress.step])  # type: ignore[method-assign]
 
     return change
 
@@ -369,12 +369,12 @@ def test_the_best_weights_outlive_a_kill_at_any_call(number: int, every: bool, m
             where = f"call {k} of {len(names)}, {names[k - 1]}"
             run = made.fresh("dan", place / "run", **FOUR_SAVES)
             around = partial(at_save, number, after=kill_at(k))
-            assert leave(fork(partial(go_on, run, Board(), around))) == -signal.SIGKILL, where
+            assert leave(fork(partial(step_vectors, run, Board(), around))) == -signal.SIGKILL, where
             sound = [path for path in checkpoints(run) if is_sound(path)]
             kept_best = number == 2 or run / checkpoint.FOLDER / best in sound
             if len(sound) < FOUR_SAVES["training.keep"] or not kept_best:
                 wrong.append(f"{where}: {[path.name for path in sound]} are left")
-            assert go_on(run) in (0, FINISHED)
+            assert step_vectors(run) in (0, FINISHED)
             if outcome(run) != expected:
                 wrong.append(f"{where}: the model of the run is not the best one")
     assert wrong == []
@@ -398,10 +398,10 @@ def test_nothing_unfinished_is_left_of_a_save_that_is_not_made_again(every: bool
     for k in chosen(names, every):
         run = made.fresh("dan", place / "run", **SHORT)
         around = partial(at_save, 2, after=kill_at(k))
-        child = fork(partial(go_on, run, Board(), around, should_stop=stopping_at(3)))
+        child = fork(partial(step_vectors, run, Board(), around, should_stop=stopping_at(3)))
         assert leave(child) == -signal.SIGKILL
         left += bool(leftovers(run))
-        assert go_on(run) == 0
+        assert step_vectors(run) == 0
         assert outcome(run) == made.outcome("dan", **SHORT)
         if found := leftovers(run):
             wrong.append(f"call {k} of {len(names)}, {names[k - 1]}: {found}")
@@ -443,7 +443,7 @@ def test_a_save_that_is_refused_at_any_call_is_told_and_training_goes_on(
             else:
                 yield
 
-        assert go_on(run, around=failing, note=notes.append) == 0, where
+        assert step_vectors(run, around=failing, note=notes.append) == 0, where
         assert leftovers(run) == []
         assert outcome(run) == expected, where
         told = any("could not save" in note and os.strerror(code) in note for note in notes)
@@ -465,7 +465,7 @@ def test_the_best_weights_are_the_runs_model_also_where_their_save_was_refused(
         wrong: list[str] = []
         for k in (names.index("write") + 1, names.index("replace") + 1):
             run = made.fresh("dan", place / "run", **FOUR_SAVES)
-            assert go_on(run, around=partial(at_save, 2, before=error_at(k, code))) == 0
+            assert step_vectors(run, around=partial(at_save, 2, before=error_at(k, code))) == 0
             progress = checkpoint.read_newest(run).progress
             model = arrays_of(run / "model.safetensors")
             named = run / checkpoint.FOLDER / checkpoint.name_of(progress["best_step"]) / checkpoint.MODEL
@@ -554,7 +554,7 @@ def test_training_goes_on_past_a_disk_that_is_really_full(place: Path, made: Run
             else:
                 yield
 
-        assert go_on(run, around=full, note=notes.append) == 0
+        assert step_vectors(run, around=full, note=notes.append) == 0
         assert any("No space left on device" in note for note in notes)
         assert outcome(run) == made.outcome("dan", **SHORT)
     finally:
@@ -564,7 +564,7 @@ def test_training_goes_on_past_a_disk_that_is_really_full(place: Path, made: Run
 def interrupted_at(made: Runs, to: Path, step: int = 5, **options: Any) -> Path:
     """Return a run that was stopped in good order, with the checkpoint of that step and one before."""
     run = made.fresh("dan", to, **{**SHORT, "training.keep": 2, **options})
-    assert go_on(run, should_stop=stopping_at(step)) == 0
+    assert step_vectors(run, should_stop=stopping_at(step)) == 0
     assert [int(path.name[-3:]) for path in checkpoints(run)] == [step - 1, step]
     return run
 
@@ -750,7 +750,7 @@ def test_a_signal_during_a_save_lets_it_finish(number: int, code: int, every: bo
         assert step_of(run) == 5
         assert all(map(is_sound, checkpoints(run)))
         assert leftovers(run) == []
-        assert go_on(run) == 0
+        assert step_vectors(run) == 0
         assert outcome(run) == made.outcome("dan", **SHORT)
 
 
@@ -774,7 +774,7 @@ def test_a_second_signal_ends_it_at_once_and_the_checkpoint_before_is_whole(
         # It did not wait for the save that it was in.
         assert (board.phase, board.saves) == (SAVING, 2)
         reached.append(step_of(run))
-        assert go_on(run) == 0
+        assert step_vectors(run) == 0
         assert outcome(run) == made.outcome("dan", **SHORT)
     assert reached == sorted(reached)
     assert set(reached) == {2, 4}
@@ -800,7 +800,7 @@ def test_a_signal_in_the_very_first_step_is_no_exception(number: int, code: int,
     with patched(loop.Trainer, "run", signalled_at_once):
         assert leave(fork(partial(by_command, run, Board()))) == code
     assert step_of(run) == 1
-    assert go_on(run) == 0
+    assert step_vectors(run) == 0
     assert outcome(run) == made.outcome("dan", **SHORT)
 
 
@@ -811,7 +811,7 @@ def test_a_training_that_sleeps_for_a_while_wakes_up_as_it_was(count: int, made:
     while len(strikes) < count:
         run = made.fresh("gru", place / "run")
         board = Board()
-        child = fork(partial(go_on, run, board))
+        child = fork(partial(step_vectors, run, board))
         for _ in range(3):
             if strike(child, board, chance, signal.SIGSTOP):
                 time.sleep(0.05)
@@ -829,7 +829,7 @@ def test_a_clock_that_jumps_changes_nothing_but_the_time_that_is_told(made: Runs
     chance = random.Random(0)
     run = made.fresh("gru", place / "run")
     with patched(time, "perf_counter", lambda: chance.uniform(-1e6, 1e6)):
-        assert go_on(run) == 0
+        assert step_vectors(run) == 0
     assert outcome(run) == made.outcome("gru")
     seconds = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_bytes().strip().split(b"\n")]
     assert seconds != sorted(seconds)  # the clock did jump
@@ -937,11 +937,11 @@ def test_a_damaged_checkpoint_is_written_anew_when_its_step_comes_again(made: Ru
     flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
     flip_the_middle(checkpoints(run)[-2] / checkpoint.MODEL)
     with pytest.raises(RunError, match="none of its 2 checkpoints is sound"):
-        go_on(run)
+        step_vectors(run)
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
     board = Board()
-    assert go_on(run, board, should_stop=stopping_at(1)) == 0
+    assert step_vectors(run, board, should_stop=stopping_at(1)) == 0
     assert board.began == 4
     assert step_of(run) == 5
     assert all(map(is_sound, checkpoints(run)))
@@ -951,7 +951,7 @@ def test_a_damaged_checkpoint_is_none_of_those_that_are_kept(made: Runs, place: 
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.OPTIMIZER)
     # The next save is that of step 6; step 5 is not saved again.
-    assert go_on(run) == 0
+    assert step_vectors(run) == 0
     sound = [int(path.name[-3:]) for path in checkpoints(run) if is_sound(path)]
     assert sound[-2:] == [4, 6]
 
@@ -1092,7 +1092,7 @@ def test_a_run_keeps_its_number_of_threads_wherever_it_goes_on(made: Runs, place
     run = interrupted_at(made, place / "run")
     # Not in a child: one that is forked has none of the threads it would wait for.
     torch.set_num_threads(2)
-    assert go_on(run, around=asked) == 0
+    assert step_vectors(run, around=asked) == 0
     assert seen == {1}
     assert torch.get_num_threads() == 2
     assert outcome(run) == made.outcome("dan", **{**SHORT, "training.keep": 2})
@@ -1159,7 +1159,7 @@ def test_neither_saves_nor_validations_nor_samples_change_the_curve(
         monkeypatch.setattr(events, "SAMPLE_EVERY", samples)
         options = {"training.checkpoint_every": saves, "training.evaluate_every": validations}
         run = begin(made.text, "transformer", place / f"{saves}-{validations}-{samples}", **options)
-        assert go_on(run) == 0
+        assert step_vectors(run) == 0
         last = checkpoints(run)[-1]
         ends[saves, validations, samples] = arrays_of(last / checkpoint.MODEL) | arrays_of(last / checkpoint.OPTIMIZER)
         for step, (loss, _) in curve(run).items():
@@ -1170,7 +1170,7 @@ def test_neither_saves_nor_validations_nor_samples_change_the_curve(
     assert len(common) == STEPS
     assert all(len(losses) == 1 for losses in common.values())
     other = begin(made.text, "transformer", place / "other", **{"training.seed": 1})
-    assert go_on(other) == 0
+    assert step_vectors(other) == 0
     assert arrays_of(checkpoints(other)[-1] / checkpoint.MODEL).items() != ends[1, 1, 0.0].items()
     assert set(curve(other)[3]) & common[3] == set()
 
@@ -1297,7 +1297,7 @@ def test_twenty_bad_steps_in_a_row_end_a_training_and_nineteen_do_not(
     assert all(map(is_sound, checkpoints(run)))
     # Gone on with under better luck, from a checkpoint in the middle of it, it ends as any other.
     assert 10 < step_of(run) < 30
-    assert go_on(run) == 0
+    assert step_vectors(run) == 0
     run = made.fresh("dan", place / "nineteen", **options)
     with spoiling(range(10, 29))():
         assert command("train", "--resume", run) == 0
@@ -1307,15 +1307,15 @@ def test_twenty_bad_steps_in_a_row_end_a_training_and_nineteen_do_not(
     for at in (12, 20, 28):
         run = made.fresh("dan", place / "stopped", **options)
         with spoiling(range(10, 29))():
-            assert go_on(run, should_stop=stopping_at(at)) == 0
-            assert go_on(run) == 0
+            assert step_vectors(run, should_stop=stopping_at(at)) == 0
+            assert step_vectors(run) == 0
         assert outcome(run) == whole
 
 
 def test_measurements_are_json_even_where_there_is_no_loss_yet(made: Runs, place: Path) -> None:
     run = made.fresh("dan", place / "run")
     with spoiling(range(EVALUATE_EVERY))():
-        assert go_on(run) == 0
+        assert step_vectors(run) == 0
     for line in (run / "metrics.jsonl").read_bytes().strip().split(b"\n"):
         durable.from_json(line, "metrics.jsonl")
 
@@ -1337,7 +1337,7 @@ def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: 
     options = {"training.checkpoint_every": 1, "training.evaluate_every": 1}
     run = begin(made.text, "dan", place / "run", 20 * count, **options)
     board = Board()
-    child = fork(partial(go_on, run, board))
+    child = fork(partial(step_vectors, run, board))
     try:
         assert wait_until(child, lambda: board.step > 3)
         seen: set[str] = set()
@@ -1357,7 +1357,7 @@ def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: 
         os.kill(child, signal.SIGKILL)
         leave(child)
     assert len(seen) >= 5, "it changed while it was looked at"
-    assert go_on(run, should_stop=stopping_at(1)) == 0
+    assert step_vectors(run, should_stop=stopping_at(1)) == 0
 
 
 def test_a_training_that_needs_more_memory_than_there_is_says_so_and_its_checkpoint_is_whole(

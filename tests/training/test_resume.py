@@ -17,7 +17,7 @@ from satchel.runs import checkpoint
 from satchel.tasks.language import LanguageNetwork
 from satchel.training import saving
 from satchel.training.jobs import LanguageJob
-from satchel.training.loop import DivergedError, Events, Measured, Progress, Trainer
+from satchel.training.loop import DivergedError, Events, Progress, Trainer, ValidationResult
 from satchel.training.settings import TrainingSettings
 from tests.models.encoders import SETTINGS, VOCABULARY
 
@@ -128,10 +128,10 @@ def test_the_weights_that_did_best_are_kept_whenever_that_was(tmp_path: Path) ->
     costs = iter([3.0, 2.0, 5.0, 6.0, 4.0, 7.0, 8.0])
     at_best: list[dict[str, bytes]] = []
 
-    def validate() -> Measured:
+    def validate() -> ValidationResult:
         if made.progress.step == 6:
             at_best.append(bits(made)[0])
-        return Measured(next(costs))
+        return ValidationResult(next(costs))
 
     made.job.validate = validate  # type: ignore[method-assign]
     made.run()

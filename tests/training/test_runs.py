@@ -56,7 +56,7 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_bits(verse: Path, tmp_
         steps=20,
         settings={**SMALL, "training.evaluate_every": 5, "training.checkpoint_every": 7},
     )
-    stopped = api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
+    stopped = api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
     assert stopped.report is not None
     assert (stopped.report.steps, stopped.report.stopped) == (9, "interrupted")
     assert api.resume(tmp_path / "part").report.steps == 20
@@ -117,7 +117,7 @@ def test_a_damaged_checkpoint_is_told_when_a_run_is_gone_on_with(
     steps = iter(range(1, 100))
     settings = {**SMALL, "training.checkpoint_every": 7}
     planned = api.plan(verse, model="transformer", tokenizer="char", steps=20, settings=settings)
-    api.carry_out(planned, out=tmp_path / "run", should_stop=lambda: next(steps) == 9)
+    api.run_plan(planned, out=tmp_path / "run", should_stop=lambda: next(steps) == 9)
     (tmp_path / "run" / "checkpoints" / "step-0000000009" / "progress.json").write_bytes(b"")
     assert run_command(["train", "--resume", str(tmp_path / "run")]) == 0
     assert "passed over: step-0000000009" in capsys.readouterr().err

@@ -189,9 +189,9 @@ def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, w
     every = {"training.checkpoint_every": 4, "training.evaluate_every": 3}
     settings = {**TRANSFORMER, **every, "model.dropout": 0.2, "training.dropout_after": 0, "training.noise": 0.1}
     planned = api.plan(data, model="transformer", steps=11, settings=settings, tokenizer="word")
-    api.carry_out(planned, out=tmp_path / "whole")
+    api.run_plan(planned, out=tmp_path / "whole")
     steps = iter(range(1, 100))
-    api.carry_out(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 6)
+    api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 6)
     assert api.resume(tmp_path / "part").report.steps == 11
     last = "checkpoints/step-0000000011/model.safetensors"
     assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "part" / last).read_bytes()
@@ -247,7 +247,7 @@ class Own(CausalEncoder):
         del batch
         return Nothing()
 
-    def go_on(self, x_BTD: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
+    def step_vectors(self, x_BTD: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
         return x_BTD, state
 
 
@@ -288,7 +288,7 @@ def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: 
     stages: list[str] = []
     settings = {**TRANSFORMER, "training.evaluate_every": 5}
     planned = api.plan(verse, model="transformer", tokenizer="char", steps=10, settings=settings)
-    model = api.carry_out(
+    model = api.run_plan(
         planned, out=tmp_path / "run", progress=lambda stage, done: stages.append(stage), note=notes.append
     )
     (line,) = (tmp_path / "run" / "samples.jsonl").read_text().strip().split("\n")

@@ -115,7 +115,7 @@ def test_a_stopped_training_goes_on_with_the_same_bits(kind: str, pairs: Path, t
         asked.append(1)
         return len(asked) == 7
 
-    api.carry_out(planned, out=tmp_path / "parts", should_stop=after_seven)
+    api.run_plan(planned, out=tmp_path / "parts", should_stop=after_seven)
     gone_on = api.resume(tmp_path / "parts")
     assert gone_on.report.steps == 12
     for name in ("model.safetensors",):

@@ -15,8 +15,8 @@ from satchel.api.loading import (
 from satchel.api.planning import Plan, plan
 from satchel.api.recipes import RECIPES
 from satchel.api.tagging import Tagger, Tagging
-from satchel.api.training import carry_out, resume, train
-from satchel.api.translation import Alignment, Translated, Translator
+from satchel.api.training import resume, run_plan, train
+from satchel.api.translation import Alignment, Translation, Translator
 
 __all__ = [
     "RECIPES",
@@ -28,10 +28,9 @@ __all__ = [
     "Prediction",
     "Tagger",
     "Tagging",
-    "Translated",
+    "Translation",
     "Translator",
     "bits_by_step",
-    "carry_out",
     "compare",
     "cost_by_order",
     "import_arpa",
@@ -44,5 +43,6 @@ __all__ = [
     "mix",
     "plan",
     "resume",
+    "run_plan",
     "train",
 ]

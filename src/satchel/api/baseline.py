@@ -8,7 +8,7 @@ from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.data.examples import read_classes
 from satchel.data.tokens import open_tokens
-from satchel.evaluation.classification import Classification, classification
+from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.ngram.classes import ClassNgramSettings, estimate_classes
 from satchel.ngram.smoothing import NgramSettings, estimate
@@ -22,7 +22,7 @@ MOST_TOKENS = 20_000_000
 
 def counting_baseline(
     model: LanguageModel | Classifier | Tagger | Translator, progress: Progress
-) -> Likelihood | Classification | None:
+) -> Likelihood | ClassificationMetrics | None:
     """Return how n-grams do on what the run held out; None where they cannot."""
     tokens = open_tokens(model.folder / runs.TRAIN_TOKENS)
     if isinstance(model, (Tagger, Translator)) or tokens.counts.tokens > MOST_TOKENS:

@@ -18,7 +18,7 @@ from satchel.charts import html
 from satchel.data.examples import Ints, folds, numbered, read_classes, scratch_examples
 from satchel.data.tokens import TokenFile, decoded, open_tokens
 from satchel.errors import DataError
-from satchel.evaluation.classification import Classification, classification
+from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
 from satchel.predictor import Floats, Labeller
 from satchel.runs import folder as runs
@@ -57,7 +57,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Judged:
+class LabelledPredictions:
     """Labelled examples and what a classifier says of them; `names` are its labels, then those only they have."""
 
     texts: tuple[str, ...]
@@ -123,20 +123,20 @@ class Classifier(Model):
 
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
-    ) -> Classification:
+    ) -> ClassificationMetrics:
         """Return how good it is on labelled texts; without any, on the run's own held-out rows.
 
         `reading` may change how the table is read: {"text_column": "body"}.
         """
-        return self.report_on(self.judge(data, reading=reading, progress=progress))
+        return self.metrics(self.judge(data, reading=reading, progress=progress))
 
-    def report_on(self, judged: Judged) -> Classification:
+    def metrics(self, judged: LabelledPredictions) -> ClassificationMetrics:
         """Return how good its answers are."""
         return classification(judged.logprobs_EC, judged.gold_E, judged.names, self.majority)
 
     def judge(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
-    ) -> Judged:
+    ) -> LabelledPredictions:
         """Return what it says of every labelled text of a table, or of the run's own held-out rows."""
         if data is None:
             tokens, gold_E, names = self._own_examples()
@@ -152,7 +152,7 @@ class Classifier(Model):
         if not len(gold_E):
             raise DataError("found no rows, expected at least one", where=str(data))
         progress("classifying", None)
-        return Judged(texts, gold_E, names, self.labeller.label(tokens.ids))
+        return LabelledPredictions(texts, gold_E, names, self.labeller.label(tokens.ids))
 
     def _own_examples(self) -> tuple[TokenFile, Ints, tuple[str, ...]]:
         tokens = self.own_valid()

@@ -76,7 +76,7 @@ class RunEvents:
             f"step {state.step:,}, loss {state.loss:.3f}{bits}, {rate:,.0f} tokens/s, {_clock(left)} left", done
         )
 
-    def validated(self, state: loop.Progress, found: loop.Measured) -> None:
+    def validated(self, state: loop.Progress, found: loop.ValidationResult) -> None:
         """Write a line of measurements, and now and then a sample."""
         measured: dict[str, Any] = {
             "step": state.step,

@@ -135,7 +135,7 @@ def sampler(run: Path, job: Job, tokenizer: Tokenizer) -> Sampler | None:
     def translated(step: int) -> dict[str, str]:
         del step
         ends = sources.boundary, targets.boundary
-        (best,) = beam.translate(job.network, [ids], ends, beam.Searching(beam=1), unknown=tokenizer.unknown)
+        (best,) = beam.translate(job.network, [ids], ends, beam.BeamSettings(beam=1), unknown=tokenizer.unknown)
         return {"source": first, "text": tokenizer.decode(best[0].ids)}
 
     return translated

@@ -13,9 +13,9 @@ from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
 from satchel.datasets.builtin import variant
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError
-from satchel.evaluation.classification import Classification
+from satchel.evaluation.classification import ClassificationMetrics
 from satchel.evaluation.likelihood import Likelihood
-from satchel.evaluation.translation import Translation
+from satchel.evaluation.translation import TranslationMetrics
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from satchel.api.patterns import Patterns
     from satchel.api.probing import Probed
     from satchel.api.representations import VectorReader
-    from satchel.api.senses import Alike, Neighbours, SenseReader, WordSenses
+    from satchel.api.senses import Neighbours, SenseReader, WordSenses, WordSimilarity
     from satchel.inspection.attribution import Instead, Method
     from satchel.inspection.lens import Lens
     from satchel.inspection.patterns import Pattern
@@ -47,12 +47,12 @@ class TrainReport:
     seconds: float
     tokens_per_second: float
     train_loss: float | None
-    valid: Likelihood | Classification | Translation | None
+    valid: Likelihood | ClassificationMetrics | TranslationMetrics | None
     reasons: tuple[str, ...]
     counts: TokenCounts
     steps: int = 0
     stopped: str = "finished"
-    baseline: Likelihood | Classification | None = None  # what counting makes of the same data
+    baseline: Likelihood | ClassificationMetrics | None = None  # what counting makes of the same data
     failed_save: str = ""  # why the last save failed, if it did
 
 
@@ -137,7 +137,7 @@ class Model:
         """Return the words most like a word, sense by sense."""
         return self.reader.near(word, top) if self.compares_senses else [self.vectors.near(word, top)]
 
-    def similarity(self, first: str, second: str) -> "Alike":
+    def similarity(self, first: str, second: str) -> "WordSimilarity":
         """Return how alike two words are, sense by sense."""
         return self.reader.alike(first, second) if self.compares_senses else self.vectors.compared(first, second)
 

@@ -16,7 +16,7 @@ from satchel.api.settings import Progress, silent
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.charts import figures, themes
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import RunError, SettingsError
 from satchel.runs import folder as runs
@@ -106,7 +106,7 @@ def _quality(model: Model, progress: Progress) -> str:
     return _table(rows)
 
 
-def _curve(model: Model) -> Picture | None:
+def _curve(model: Model) -> Figure | None:
     measure, curve = curve_of(model)
     return charts.training_curves({model.folder.name: curve}, measure=measure) if len(curve) > 1 else None
 
@@ -180,7 +180,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
     return f"<table>{cells}</table>"
 
 
-def _chart(picture: Picture, name: str) -> str:
+def _chart(picture: Figure, name: str) -> str:
     return figures.embedded(picture.spec(), name)
 
 

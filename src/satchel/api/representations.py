@@ -12,7 +12,7 @@ import torch
 
 from satchel.api.language import LanguageModel
 from satchel.api.models import Model
-from satchel.api.senses import Alike, Context, Neighbours
+from satchel.api.senses import Context, Neighbours, WordSimilarity
 from satchel.api.translation import Translator
 from satchel.data.batches import find_texts
 from satchel.data.tokens import open_tokens
@@ -156,10 +156,10 @@ class VectorReader:
         """Return how alike two words are: a cosine."""
         return float(cosines(self.of(first)[None], self.of(second)[None])[0, 0])
 
-    def compared(self, first: str, second: str) -> Alike:
+    def compared(self, first: str, second: str) -> WordSimilarity:
         """Return how alike two words are by their only sense."""
         alike = self.alike(first, second)
-        return Alike(first, second, (alike,), alike, alike, alike)
+        return WordSimilarity(first, second, (alike,), alike, alike, alike)
 
     def _near(
         self, vectors_VD: Floats, own_ND: Floats, own_ids: Sequence[Sequence[int]], top: int

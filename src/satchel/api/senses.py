@@ -29,7 +29,7 @@ from satchel.text.display import visible
 from satchel.text.words import Word, words_of
 
 if TYPE_CHECKING:
-    from satchel.charts.figures import Picture
+    from satchel.charts.figures import Figure
 
 # How much of the training text is looked at to see how senses are used, and how much is shown around a word.
 TOKENS_SEEN = 20_000
@@ -108,7 +108,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Alike:
+class WordSimilarity:
     """How alike two words are, by cosines of their senses."""
 
     first: str
@@ -149,7 +149,7 @@ class Explanation:
         places = zip(*np.unravel_index(order, self.values.shape), strict=True)
         return [(self.words[word], int(sense), float(self.values[word, sense])) for word, sense in places]
 
-    def picture(self) -> "Picture":
+    def picture(self) -> "Figure":
         """Return what each sense (column) of each word (row) adds as a colour."""
         from satchel import charts
 
@@ -278,10 +278,10 @@ class SenseReader:
             for number, (values, found) in enumerate(zip(values_NK, ids_NK.tolist(), strict=True))
         ]
 
-    def alike(self, first: str, second: str) -> Alike:
+    def alike(self, first: str, second: str) -> WordSimilarity:
         """Return how alike two words are."""
         found = similarity(*(self.view.of_word(self.ids_of(word)) for word in (first, second)))
-        return Alike(first, second, found.by_sense, found.least, found.joined, found.any_pair)
+        return WordSimilarity(first, second, found.by_sense, found.least, found.joined, found.any_pair)
 
     def agreement(self, path: str | Path) -> list[Agreement]:
         """Return how well the likeness of words agrees with what people say of them, for each set of pairs."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from satchel import config
-from satchel.api.classification import Judged
+from satchel.api.classification import LabelledPredictions
 from satchel.api.models import Model
 from satchel.api.rows import check_unit
 from satchel.api.settings import Progress, silent
@@ -18,7 +18,7 @@ from satchel.data.batches import NO_TARGET
 from satchel.data.examples import numbered, read_classes
 from satchel.data.tagged import Unit, scratch_tagged, tags_of, units
 from satchel.errors import DataError
-from satchel.evaluation.classification import Classification, classification
+from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.predictor import Labeller
 from satchel.runs import folder as runs
 from satchel.text.tables import read_tagged, without_header
@@ -86,17 +86,17 @@ class Tagger(Model):
 
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
-    ) -> Classification:
+    ) -> ClassificationMetrics:
         """Return how good its tags are; without data, on the run's own held-out rows."""
-        return self.report_on(self.judge(data, reading=reading, progress=progress))
+        return self.metrics(self.judge(data, reading=reading, progress=progress))
 
-    def report_on(self, judged: Judged) -> Classification:
+    def metrics(self, judged: LabelledPredictions) -> ClassificationMetrics:
         """Return how good its answers are."""
         return classification(judged.logprobs_EC, judged.gold_E, judged.names, self.majority)
 
     def judge(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
-    ) -> Judged:
+    ) -> LabelledPredictions:
         """Return what it says of every tag of a table, or of the run's own held-out rows."""
         if data is None:
             names = (*self.labels, *self.run.facts["labels_only_held_out"])
@@ -117,4 +117,4 @@ class Tagger(Model):
         if not len(gold_N):
             raise DataError("found no tags, expected at least one", where=str(data))
         progress("tagging", None)
-        return Judged(texts, gold_N, names, self.labeller.label(tokens.ids)[places_N])
+        return LabelledPredictions(texts, gold_N, names, self.labeller.label(tokens.ids)[places_N])

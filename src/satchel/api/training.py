@@ -35,10 +35,10 @@ def train(
 
     It is kept in the run folder `out`, by default runs/NAME-OF-THE-DATA. `model` may also be an encoder of your own.
     """
-    return carry_out(plan(data, **options), out=out, force=force, progress=progress)
+    return run_plan(plan(data, **options), out=out, force=force, progress=progress)
 
 
-def carry_out(
+def run_plan(
     planned: Plan,
     *,
     out: str | Path | None = None,

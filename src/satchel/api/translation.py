@@ -23,7 +23,7 @@ from satchel.evaluation.sides import Side, look_swapped, side_of
 from satchel.evaluation.translation import (
     Bucket,
     Memory,
-    Translation,
+    TranslationMetrics,
     baselines,
     by_length,
     by_place,
@@ -39,8 +39,8 @@ from satchel.text.words import words_of
 
 if TYPE_CHECKING:
     from satchel.api.networks import TranslationSettings
-    from satchel.charts.figures import Picture
-    from satchel.generation.beam import Hypothesis, Searching
+    from satchel.charts.figures import Figure
+    from satchel.generation.beam import BeamSettings, Hypothesis
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
 
 # Sources that are translated together.
@@ -63,7 +63,7 @@ class Alignment:
     is_exact: bool = False
     others: Floats | None = None  # (target,)
 
-    def picture(self) -> "Picture":
+    def picture(self) -> "Figure":
         """Return the values as colours, target words beside the rows, source words above the columns."""
         from satchel import charts
 
@@ -74,7 +74,7 @@ class Alignment:
 
 
 @dataclass(frozen=True)
-class Written:
+class Candidate:
     """A translation, the mean logarithm of its tokens' probabilities, and their sum."""
 
     target: str
@@ -83,11 +83,11 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Translated:
+class Translation:
     """A source, its translations, best first, and in how many pieces it was translated."""
 
     source: str
-    translations: tuple[Written, ...]
+    translations: tuple[Candidate, ...]
     pieces: int = 1
 
     @property
@@ -128,8 +128,8 @@ class Translator(Model):
 
     # --- translating
 
-    def translate(self, text: str, **options: Any) -> Translated:
-        """Return the translation of a text. Options are those of Searching: beam, best, length_penalty, longest."""
+    def translate(self, text: str, **options: Any) -> Translation:
+        """Return the translation of a text. Options are those of BeamSettings: beam, best, length_penalty, longest."""
         return next(self.predict([text], **options))
 
     def predict(
@@ -140,15 +140,15 @@ class Translator(Model):
         sampling: Sampling | None = None,
         progress: Callable[[float], None] = lambda done: None,
         **options: Any,
-    ) -> Iterator[Translated]:
+    ) -> Iterator[Translation]:
         """Return the translation of each text, in order, reading no more than `batch` of them ahead.
 
         A text of nothing but white space is its own translation. One that is longer than the model's context is
         translated in pieces, and those are joined by spaces.
         """
-        from satchel.generation.beam import Searching
+        from satchel.generation.beam import BeamSettings
 
-        searching = config.build(Searching, options)
+        searching = config.build(BeamSettings, options)
         if searching.best > searching.beam and sampling is None:
             raise SettingsError(
                 f"best: found {searching.best} of a beam of {searching.beam}", "give a beam that is as wide"
@@ -160,10 +160,10 @@ class Translator(Model):
     def _translated(
         self,
         texts: list[str],
-        searching: "Searching",
+        searching: "BeamSettings",
         sampling: Sampling | None,
         progress: Callable[[float], None],
-    ) -> list[Translated]:
+    ) -> list[Translation]:
         from satchel.generation import beam
 
         parts = [self._pieces(text) for text in texts]
@@ -184,18 +184,18 @@ class Translator(Model):
         found = []
         for text, pieces in zip(texts, parts, strict=True):
             own = [next(hypotheses) for _ in pieces]
-            found.append(Translated(text, self._joined(text, own), max(1, len(pieces))))
+            found.append(Translation(text, self._joined(text, own), max(1, len(pieces))))
         return found
 
-    def _joined(self, text: str, pieces: "list[list[Hypothesis]]") -> tuple[Written, ...]:
+    def _joined(self, text: str, pieces: "list[list[Hypothesis]]") -> tuple[Candidate, ...]:
         """Return the translations of a text from those of its pieces: best with best, next with next."""
         if not pieces:
-            return (Written(text, 0.0, 0.0),)
+            return (Candidate(text, 0.0, 0.0),)
         written = []
         for parts in zip(*pieces, strict=False):
             logprob, tokens = sum(part.logprob for part in parts), sum(len(part.ids) + 1 for part in parts)
             target = " ".join(self.tokenizer.decode(part.ids) for part in parts)
-            written.append(Written(target, logprob / tokens, logprob))
+            written.append(Candidate(target, logprob / tokens, logprob))
         return tuple(written)
 
     def _pieces(self, text: str) -> list[str]:
@@ -297,7 +297,7 @@ class Translator(Model):
         reading: config.Tree | None = None,
         progress: Progress = silent,
         **options: Any,
-    ) -> Translation:
+    ) -> TranslationMetrics:
         """Return how good its translations of a table's sources are; without data, of those that were held out."""
         pairs = self.pairs(data, reading)
         found = self._answers(pairs, progress, options)
@@ -306,7 +306,7 @@ class Translator(Model):
         own, signature = quality(found, references), signatures(found, references)
         sources = [pair.source for pair in pairs]
         mean = float(nats.mean())
-        return Translation(
+        return TranslationMetrics(
             sentences=len(pairs),
             quality=own,
             signature=signature[0],

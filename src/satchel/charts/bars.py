@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.labels import Words, cut, row_axis, titled, type_size, words
 from satchel.charts.numbers import matrix, rounded
 from satchel.text.display import visible
@@ -23,7 +23,7 @@ def comparison(
     *,
     larger_is_better: bool = False,
     title: str = "How well each run does",
-) -> Picture:
+) -> Figure:
     """Return the value of each run as a point, and its interval as a line."""
     better = "larger" if larger_is_better else "smaller"
     names = [visible(run) for run, *_ in rows]
@@ -48,12 +48,12 @@ def comparison(
     chart = alt.layer(intervals, points).properties(
         width=420, height=alt.Step(32), title=heading, description=visible(title)
     )
-    return Picture(chart.add_params(*runs.parameters("rows"), type_size()))
+    return Figure(chart.add_params(*runs.parameters("rows"), type_size()))
 
 
 def sense_bars(
     tokens: Sequence[str], weights: npt.ArrayLike, title: str = "How much each sense of each word counts"
-) -> Picture:
+) -> Figure:
     """Return a bar for each word, made of how much each of its senses counts; those that count most have colours."""
     found = matrix(weights, len(tokens))
     senses = found.shape[1]
@@ -95,7 +95,7 @@ def sense_bars(
             description=visible(title),
         )
     )
-    return Picture(
+    return Figure(
         chart.add_params(
             *rows.parameters("rows"),
             alt.param(name="names", value=[name.removeprefix("sense ") for name in names]),

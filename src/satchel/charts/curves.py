@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.labels import cut, legend_columns, titled, type_size
 from satchel.charts.numbers import DIGITS, rounded
 from satchel.text.display import visible
@@ -27,21 +27,21 @@ def training_curves(
     *,
     measure: str = "bits per byte, held-out text",
     title: str = "Learning",
-) -> Picture:
+) -> Figure:
     """Return a measure of each run against the step, and what counting reaches as a line across."""
     return _curves(curves, "step", measure, title, across={} if baseline is None else {"counting": baseline})
 
 
 def cost_by_length(
     curves: Mapping[str, Curve], measure: str = "seconds", title: str = "What a longer text costs"
-) -> Picture:
+) -> Figure:
     """Return seconds, or bytes, against the length of a text; a straight line is a power of the length."""
     return _curves(curves, "length in tokens", measure, title, is_logarithmic=True)
 
 
 def bottleneck_curve(
     curves: Mapping[str, Curve], measure: str = "BLEU", title: str = "Long sentences through a bottleneck"
-) -> Picture:
+) -> Figure:
     """Return the quality of translations against the length of the source, with attention and without."""
     return _curves(curves, "length of the source in tokens", measure, title)
 
@@ -52,17 +52,17 @@ def forgetting_curve(
     title: str = "What is far away is forgotten",
     *,
     is_logarithmic: bool = False,
-) -> Picture:
+) -> Figure:
     """Return what reaches a word from another (a gradient's norm, or accuracy) against their distance."""
     return _curves(curves, "distance in tokens", measure, title, is_falling=is_logarithmic)
 
 
-def dot_products_by_distance(curves: Mapping[str, Curve], title: str = "Positions that are near are alike") -> Picture:
+def dot_products_by_distance(curves: Mapping[str, Curve], title: str = "Positions that are near are alike") -> Figure:
     """Return the dot product of the vectors of two positions against their distance."""
     return _curves(curves, "distance in tokens", "dot product", title)
 
 
-def cost_by_order(costs: Sequence[tuple[int, float]]) -> Picture:
+def cost_by_order(costs: Sequence[tuple[int, float]]) -> Figure:
     """Return bits per byte against the order of an n-gram, with the figure at each point."""
     title = "A longer context predicts better, until the text runs out"
     bits = rounded([bits for _, bits in costs])
@@ -77,7 +77,7 @@ def cost_by_order(costs: Sequence[tuple[int, float]]) -> Picture:
     )
     heading, _ = titled(title)
     chart = alt.layer(line, labels).properties(width=420, height=260, title=heading, description=title)
-    return Picture(chart.add_params(type_size()))
+    return Figure(chart.add_params(type_size()))
 
 
 def _curves(
@@ -89,7 +89,7 @@ def _curves(
     across: Mapping[str, float] | None = None,
     is_logarithmic: bool = False,
     is_falling: bool = False,
-) -> Picture:
+) -> Figure:
     """Return curves told apart by colour and by dashes; logarithmic both ways, or (falling) upwards."""
     records: list[dict[str, Any]] = [
         {"series": place, **_points(curve, is_logarithmic, is_logarithmic or is_falling)}
@@ -142,7 +142,7 @@ def _curves(
             layers += _line_across(name, value)
     heading, _ = titled(title)
     chart = alt.layer(*layers).properties(width=420, height=260, title=heading, description=visible(title))
-    return Picture(chart.add_params(alt.param(name="names", value=names), type_size()))
+    return Figure(chart.add_params(alt.param(name="names", value=names), type_size()))
 
 
 def _line_across(name: str, value: float) -> list[alt.Chart]:

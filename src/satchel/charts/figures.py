@@ -32,7 +32,7 @@ FEW_ROWS = 12
 Redraw = Callable[[float, float], alt.TopLevelMixin]
 
 
-class Picture:
+class Figure:
     """A chart, its looks, and the ways out of here.
 
     `redraw` makes the chart anew for other proportions: it takes how many times wider than usual it shall be, and
@@ -145,7 +145,7 @@ class Picture:
         return spec
 
     def __repr__(self) -> str:
-        return f"<Picture: {self.title}>"
+        return f"<Figure: {self.title}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the picture for a notebook: live where its page knows Vega-Lite, else still. Nothing is fetched."""

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.labels import Words, across, column_axis, row_axis, titled, type_size
 from satchel.charts.numbers import format_of, matrix, rounded
 from satchel.text.display import visible
@@ -86,7 +86,7 @@ def colour_grid(
     choices: Sequence[alt.Parameter] = (),
     said: tuple[str, str] = ("row", "column"),
     cell: tuple[float, float] | None = None,
-) -> Picture:
+) -> Figure:
     """Return a picture of a table, or of that whose fields are as the `choices` of the same names are.
 
     `said` is what rows and columns are called under the pointer; `cell` how wide and high a cell is.
@@ -139,7 +139,7 @@ def colour_grid(
         title=heading,
         description=visible(title),
     )
-    return Picture(
+    return Figure(
         chart.add_params(*rows.parameters("rows"), *columns.parameters("columns"), type_size(), *needed, *choices)
     )
 

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.grids import NO_NUMBER, Colours, Table, colour_grid
 from satchel.charts.labels import Words, legend_columns, row_axis, titled, type_size, words
 from satchel.charts.maps import Maps, each_map
@@ -21,9 +21,7 @@ from satchel.text.display import visible
 SMALL_MAP = 32
 
 
-def heads_grid(
-    rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Where each head looks"
-) -> Picture:
+def heads_grid(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Where each head looks") -> Figure:
     """Return a small map for each head (across) of each layer (down).
 
     Maps are taken one at a time and made small at once, so that long texts need room for one of them only.
@@ -95,7 +93,7 @@ def heads_grid(
     ).properties(
         width=side * max(1, len(heads)), height=side * max(1, len(layers)), title=heading, description=visible(title)
     )
-    return Picture(
+    return Figure(
         chart.add_params(
             *down.parameters("rows"),
             *along.parameters("columns"),
@@ -123,7 +121,7 @@ def _centred(count: int, list_name: str, orient: Any) -> alt.Axis:
     )
 
 
-def head_ablation(costs: npt.ArrayLike, title: str = "What each head is worth", unit: str = "bits per byte") -> Picture:
+def head_ablation(costs: npt.ArrayLike, title: str = "What each head is worth", unit: str = "bits per byte") -> Figure:
     """Return what leaving out each head (column) of each layer (row) costs, as numbers and colours."""
     found = matrix(costs)
     layers, heads = found.shape
@@ -143,7 +141,7 @@ def head_ablation(costs: npt.ArrayLike, title: str = "What each head is worth", 
 
 def heads_by_pattern(
     scores: Mapping[str, Mapping[tuple[int, int], float]], title: str = "Which heads do what", top: int = 10
-) -> Picture:
+) -> Figure:
     """Return, for each pattern, the heads that follow it most, as bars."""
     records: list[dict[str, Any]] = []
     names: list[str] = []
@@ -174,4 +172,4 @@ def heads_by_pattern(
     chart = alt.layer(bars, labels).properties(
         width=320, height=alt.Step(18), title=heading, description=visible(title)
     )
-    return Picture(chart.add_params(*rows.parameters("rows"), type_size()))
+    return Figure(chart.add_params(*rows.parameters("rows"), type_size()))

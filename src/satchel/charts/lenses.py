@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.grids import Colours, Table, colour_grid, side
 from satchel.charts.labels import LONGEST_LABEL, Words, cut, label, whole, words
 from satchel.charts.numbers import largest_of, matrix
@@ -26,7 +26,7 @@ def logit_lens(
     targets: Sequence[str] = (),
     measure: Literal["probability", "rank"] = "probability",
     title: str = "What each layer would have said",
-) -> Picture:
+) -> Figure:
     """Return, for each layer (row, the last on top) and token (column), the word it would have put next.
 
     Colours tell the probability, or the rank from 1, of the word that did come: its `nats` and `ranks` have a row for
@@ -65,7 +65,7 @@ def logit_lens(
 
 def attribution(
     tokens: Sequence[str], methods: Mapping[str, npt.ArrayLike], title: str = "What each word adds"
-) -> Picture:
+) -> Figure:
     """Return what each word (column) adds according to each method (row): blue adds, orange takes away.
 
     Methods do not measure in the same unit, so the colours of a row go up to the largest number of that row.

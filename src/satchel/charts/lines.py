@@ -9,7 +9,7 @@ from typing import Any, Literal
 import altair as alt
 import numpy as np
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.labels import Words, legend_columns, titled, type_size
 from satchel.charts.maps import Maps, each_map, selector
 from satchel.charts.numbers import MOST_CELLS, Numbers, largest_of, matrix, pooled, pooled_words, rounded
@@ -21,7 +21,7 @@ MOST_LINES = 6
 ALL_HEADS = "all heads"
 
 
-def head_lines(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Where words look") -> Picture:
+def head_lines(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Where words look") -> Figure:
     """Return lines from each word (left) to those it looks at (right), the stronger the darker; colours tell heads.
 
     Of several layers the first is shown; a page has selectors. What is faint is left out.
@@ -56,7 +56,7 @@ def head_lines(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: s
         title=heading,
         description=visible(title),
     )
-    return Picture(
+    return Figure(
         chart.add_params(*down.parameters("rows"), *along.parameters("columns"), type_size(), *needed, *choices)
     )
 

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.grids import Colours, Table, colour_grid
 from satchel.charts.labels import numbers, words
 from satchel.charts.numbers import MOST_CELLS, Numbers, block, largest_of, matrix, pooled, pooled_words
@@ -23,7 +23,7 @@ Maps = Mapping[tuple[int, int], npt.ArrayLike] | Iterable[tuple[tuple[int, int],
 
 def attention_map(
     rows: Sequence[str], columns: Sequence[str], weights: npt.ArrayLike, title: str = "Where words look"
-) -> Picture:
+) -> Figure:
     """Return how much each word (row) looks at each word (column) as a colour."""
     down, along, note = pooled_words(rows, columns)
     values, _, _ = pooled(matrix(weights, len(rows), len(columns)), MOST_CELLS)
@@ -40,7 +40,7 @@ def attention_map(
     )
 
 
-def attention_maps(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Where words look") -> Picture:
+def attention_maps(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Where words look") -> Figure:
     """Return maps with selectors of layer and head, of which the mean is shown first.
 
     Maps are taken one at a time, so that long texts need room for a few of them only.
@@ -116,7 +116,7 @@ def selector(name: str, found: Sequence[str]) -> alt.Parameter:
 
 def alignment(
     source: Sequence[str], target: Sequence[str], values: npt.ArrayLike, *, signed: bool, title: str | None = None
-) -> Picture:
+) -> Figure:
     """Return how much each target word looked at each source word as a colour; or, signed, what each added to it."""
     default = "What source words add to target words" if signed else "Where target words looked"
     found, _, _ = pooled(matrix(values, len(target), len(source)), MOST_CELLS, signed=signed)
@@ -136,7 +136,7 @@ def alignment(
     )
 
 
-def by_word_and_sense(tokens: Sequence[str], values: npt.ArrayLike, title: str, *, signed: bool = True) -> Picture:
+def by_word_and_sense(tokens: Sequence[str], values: npt.ArrayLike, title: str, *, signed: bool = True) -> Figure:
     """Return a number for each sense of each word as a colour: blue adds, orange takes away."""
     found = np.asarray(values, dtype=np.float64)
     senses = found.shape[1] if found.ndim == 2 else 0
@@ -154,7 +154,7 @@ def by_word_and_sense(tokens: Sequence[str], values: npt.ArrayLike, title: str, 
 
 def mask(
     rows: Sequence[str], columns: Sequence[str], allowed: npt.ArrayLike, title: str = "Which words may be seen"
-) -> Picture:
+) -> Figure:
     """Return which words (columns) a word (row) may look at: those that are blue."""
     down, along, note = pooled_words(rows, columns)
     values, _, _ = pooled((matrix(allowed, len(rows), len(columns)) != 0).astype(np.float32), MOST_CELLS)
@@ -171,7 +171,7 @@ def mask(
     )
 
 
-def position_encodings(values: npt.ArrayLike, title: str = "Positions as vectors") -> Picture:
+def position_encodings(values: npt.ArrayLike, title: str = "Positions as vectors") -> Figure:
     """Return the number at each dimension (column) of each position (row) as a colour."""
     full = matrix(values)
     # An odd step: sines and cosines stand in turn, and are to stay so.

@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.grids import ground
 from satchel.charts.labels import cut, label, legend_columns, titled, type_size, whole
 from satchel.charts.numbers import Numbers, matrix, rounded
@@ -37,7 +37,7 @@ def embedding_map(
     groups: Sequence[str] | None = None,
     nearest: Sequence[Sequence[str]] | None = None,
     title: str = "Words near one another are used alike",
-) -> Picture:
+) -> Figure:
     """Return words at their (T, 2) places. Names that would cover those before them are left to the pointer."""
     everywhere = matrix(places, len(tokens), 2)
     kept = np.flatnonzero(np.isfinite(everywhere).all(axis=1)).tolist()
@@ -65,7 +65,7 @@ def embedding_map(
         )
         return chart.add_params(type_size())
 
-    return Picture(draw(1.0, 11), draw)
+    return Figure(draw(1.0, 11), draw)
 
 
 def _layers(records: list[dict[str, Any]], found: Numbers, size: float) -> list[alt.Chart]:

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.figures import Picture
+from satchel.charts.figures import Figure
 from satchel.charts.grids import NO_NUMBER, Colours
 from satchel.charts.labels import cut, label, titled, type_size, whole
 from satchel.charts.numbers import Numbers, largest_of, rounded
@@ -23,7 +23,7 @@ LONGEST_TOKEN = 40
 MOST_TOKENS = 3000
 
 
-def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "How surprising each token is") -> Picture:
+def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "How surprising each token is") -> Figure:
     """Return the text with each token tinted by how many bits it costs; a token that was impossible is grey."""
     values = np.asarray(bits, dtype=np.float64)
     told = [f"{cost:.3f} bits" if np.isfinite(cost) else "impossible" for cost in values]
@@ -33,7 +33,7 @@ def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "How
 
 def order_strip(
     tokens: Sequence[str], orders: npt.ArrayLike, title: str = "How many tokens the answer was counted from"
-) -> Picture:
+) -> Figure:
     """Return the text with each token tinted by the order of the n-gram that answered."""
     values = np.asarray(orders, dtype=np.float64)
     found = sorted({int(order) for order in values})
@@ -58,7 +58,7 @@ class _Place:
     indent: int
 
 
-def _strip(tokens: Sequence[str], values: Numbers, told: Sequence[str], title: str, colour: alt.Color) -> Picture:
+def _strip(tokens: Sequence[str], values: Numbers, told: Sequence[str], title: str, colour: alt.Color) -> Figure:
     if not len(tokens) == len(values) == len(told):
         raise ValueError(f"found {len(values)} numbers for {len(tokens)} tokens, expected as many")
     note = f"the first {MOST_TOKENS:,} of {len(tokens):,} tokens" if len(tokens) > MOST_TOKENS else ""
@@ -110,7 +110,7 @@ def _strip(tokens: Sequence[str], values: Numbers, told: Sequence[str], title: s
         drawn: alt.TopLevelMixin = chart.add_params(type_size())
         return drawn
 
-    return Picture(draw(1.0, 11), draw)
+    return Figure(draw(1.0, 11), draw)
 
 
 def _placed(tokens: Sequence[str], letters: int) -> list[_Place]:

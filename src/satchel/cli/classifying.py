@@ -15,8 +15,8 @@ from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
     from satchel.api import Classifier, Prediction, Tagger, Tagging
-    from satchel.api.classification import Judged
-    from satchel.evaluation.classification import Classification
+    from satchel.api.classification import LabelledPredictions
+    from satchel.evaluation.classification import ClassificationMetrics
 
 # On a terminal; files and JSON have all.
 MOST_LABELS = 10
@@ -191,7 +191,7 @@ def _reasons(model: "Classifier", text: str) -> dict[str, Any]:
 # --- evaluate --------------------------------------------------------------------------------------
 
 
-def evaluation_json(model: "Classifier | Tagger", found: "Classification") -> dict[str, Any]:
+def evaluation_json(model: "Classifier | Tagger", found: "ClassificationMetrics") -> dict[str, Any]:
     """Return the keys of `evaluate --json` for classifiers."""
     return {
         "task": model.settings.task,
@@ -209,9 +209,11 @@ def evaluation_json(model: "Classifier | Tagger", found: "Classification") -> di
     }
 
 
-def show_evaluation(model: "Classifier | Tagger", judged: "Judged", errors: Path | None, as_json: bool) -> None:
+def show_evaluation(
+    model: "Classifier | Tagger", judged: "LabelledPredictions", errors: Path | None, as_json: bool
+) -> None:
     """Print how good a classifier is, and write what it got wrong."""
-    found = model.report_on(judged)
+    found = model.metrics(judged)
     if errors is not None:
         say(f"wrote {errors}: {_write_errors(errors, judged):,} errors")
     if as_json:
@@ -231,12 +233,12 @@ def show_evaluation(model: "Classifier | Tagger", judged: "Judged", errors: Path
     )
 
 
-def accuracy_line(found: "Classification") -> str:
+def accuracy_line(found: "ClassificationMetrics") -> str:
     """Return the accuracy in one line."""
     return f"{found.accuracy:.2%} ({found.low:.2%} to {found.high:.2%}); the commonest label {found.majority:.2%}"
 
 
-def _print_summary(found: "Classification") -> None:
+def _print_summary(found: "ClassificationMetrics") -> None:
     pairs = [
         ("examples", f"{found.examples:,}"),
         ("accuracy", accuracy_line(found)),
@@ -248,7 +250,7 @@ def _print_summary(found: "Classification") -> None:
     print_pairs(pairs)
 
 
-def _print_labels(found: "Classification") -> None:
+def _print_labels(found: "ClassificationMetrics") -> None:
     from satchel.text.display import visible
 
     print()
@@ -265,7 +267,7 @@ def _print_labels(found: "Classification") -> None:
         say(f"and {len(common) - 2 * MOST_LABELS:,} more labels (--json shows all)")
 
 
-def _print_confusions(found: "Classification") -> None:
+def _print_confusions(found: "ClassificationMetrics") -> None:
     from satchel.text.display import visible
 
     mistakes = sorted((each for each in found.confusion if each.label != each.predicted), key=lambda each: -each.count)
@@ -278,7 +280,7 @@ def _print_confusions(found: "Classification") -> None:
         )
 
 
-def _write_errors(path: Path, judged: "Judged") -> int:
+def _write_errors(path: Path, judged: "LabelledPredictions") -> int:
     """Write every error, and return how many there are."""
     from satchel.text import answers
     from satchel.text.display import visible

@@ -26,10 +26,10 @@ from satchel.torchrun import launch
 if TYPE_CHECKING:
     from satchel.api import LanguageModel, Plan
     from satchel.api.loading import AnyModel
-    from satchel.charts.figures import Picture
-    from satchel.evaluation.classification import Classification
+    from satchel.charts.figures import Figure
+    from satchel.evaluation.classification import ClassificationMetrics
     from satchel.evaluation.likelihood import Likelihood
-    from satchel.evaluation.translation import Translation
+    from satchel.evaluation.translation import TranslationMetrics
 
 
 # What the demonstration looks at.
@@ -153,7 +153,7 @@ def _carry_out(planned: "Plan", out: Path | None, force: bool) -> tuple["AnyMode
     from satchel import api
 
     with Progress() as progress, Stopping() as stopping:
-        trained = api.carry_out(
+        trained = api.run_plan(
             planned,
             out=out,
             force=force,
@@ -359,13 +359,13 @@ def _following(trained: "AnyModel", run: str) -> str:
     return f"satchel {verbs[trained.settings.task].format(run)}"
 
 
-def _result_line(found: "Likelihood | Classification | Translation") -> str:
+def _result_line(found: "Likelihood | ClassificationMetrics | TranslationMetrics") -> str:
     """Return how good something is, in one line."""
     from satchel.cli import classifying, translating
     from satchel.evaluation.likelihood import Likelihood
-    from satchel.evaluation.translation import Translation
+    from satchel.evaluation.translation import TranslationMetrics
 
-    if isinstance(found, Translation):
+    if isinstance(found, TranslationMetrics):
         return translating.result_line(found)
     return likelihood_line(found) if isinstance(found, Likelihood) else classifying.accuracy_line(found)
 
@@ -467,7 +467,7 @@ def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
     say(f"wrote {report}")
 
 
-def _draw(picture: "Picture", path: Path) -> None:
+def _draw(picture: "Figure", path: Path) -> None:
     for suffix in (".svg", ".png"):
         picture.save(path.with_name(path.name + suffix))
         say(f"drew {path.with_name(path.name + suffix)}")

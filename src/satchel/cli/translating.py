@@ -14,10 +14,10 @@ from satchel.cli.reading import Columns, Delimiter, Encoding, SourceColumn, read
 from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
-    from satchel.api import Alignment, Translated, Translator
-    from satchel.charts.figures import Picture
+    from satchel.api import Alignment, Translation, Translator
+    from satchel.charts.figures import Figure
     from satchel.cli.views import Asked
-    from satchel.evaluation.translation import Bucket, Quality, Translation
+    from satchel.evaluation.translation import Bucket, Quality, TranslationMetrics
 
 # Shades of a table of weights, from nothing to all, and the least weight that is told.
 SHADES = " ░▒▓█"
@@ -90,17 +90,17 @@ def translate(
         _show(model, content, options, as_json)
 
 
-def _cells(translated: "Translated") -> dict[str, Any]:
+def _cells(translated: "Translation") -> dict[str, Any]:
     _say_if_cut(translated)
     return {"target": translated.target, "score": round(translated.score, 4)}
 
 
-def _objects(translated: "Translated") -> dict[str, Any]:
+def _objects(translated: "Translation") -> dict[str, Any]:
     others = [asdict(each) for each in translated.translations[1:]]
     return {**_cells(translated), **({"others": others} if others else {})}
 
 
-def _say_if_cut(translated: "Translated") -> None:
+def _say_if_cut(translated: "Translation") -> None:
     if translated.pieces > 1:
         begins = translated.source[:40].replace("\n", " ")
         say(f"'{begins}...' is longer than the model's context: it was translated in {translated.pieces} pieces")
@@ -130,7 +130,7 @@ def can_align(model: "Translator") -> bool:
 # --- evaluate ----------------------------------------------------------------------------------------------
 
 
-def evaluation_json(model: "Translator", found: "Translation") -> dict[str, Any]:
+def evaluation_json(model: "Translator", found: "TranslationMetrics") -> dict[str, Any]:
     """Return the keys of `evaluate --json` for translators."""
     return {
         "task": "translate",
@@ -147,7 +147,7 @@ def evaluation_json(model: "Translator", found: "Translation") -> dict[str, Any]
     }
 
 
-def show_evaluation(model: "Translator", found: "Translation", as_json: bool) -> None:
+def show_evaluation(model: "Translator", found: "TranslationMetrics", as_json: bool) -> None:
     """Print how good a translator is."""
     if found.looks_swapped:
         say("the sources look like what this model writes, and the targets like what it reads: are they swapped?")
@@ -201,7 +201,7 @@ def show_buckets(found: "list[Bucket]", by: str, as_json: bool) -> None:
     )
 
 
-def result_line(found: "Translation") -> str:
+def result_line(found: "TranslationMetrics") -> str:
     """Return how good translations are, in one line."""
     memory = found.baselines["memory"]
     swapped = "; they look swapped" if found.looks_swapped else ""
@@ -224,7 +224,7 @@ def alignment(asked: "Asked") -> None:
         progress("aligning", None)
         found = model.align(asked.content(), asked.target, layer=asked.layer, head=asked.head)
 
-    def picture() -> "Picture":
+    def picture() -> "Figure":
         from satchel import charts
 
         return charts.alignment(found.source, found.target, found.values, signed=found.is_exact)

@@ -11,7 +11,7 @@ from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:
     from satchel.api.models import Model
-    from satchel.charts.figures import Picture
+    from satchel.charts.figures import Figure
     from satchel.inspection.attribution import Instead
     from satchel.inspection.trace import Trace
 
@@ -68,7 +68,7 @@ class Asked:
 def tell(
     asked: Asked,
     *,
-    picture: "Callable[[], Picture]",
+    picture: "Callable[[], Figure]",
     document: Callable[[], dict[str, Any]],
     draw: Callable[[], None],
 ) -> None:
@@ -99,7 +99,7 @@ def attention(asked: Asked) -> None:
     if head is not None and layer is None and maps.layers > 1:
         raise SettingsError("--head is of a layer", "give --layer too")
 
-    def picture() -> "Picture":
+    def picture() -> "Figure":
         if asked.form == "grid":
             return traced.grid(layer, which)
         return (traced.head_lines if asked.form == "lines" else traced.attention_map)(layer, head, which)
@@ -357,7 +357,7 @@ def patterns(asked: Asked) -> None:
     found = model.patterns(_texts(model, asked), names)
     rows = found.rows if asked.layer is None else tuple(row for row in found.rows if row.layer == asked.layer)
 
-    def picture() -> "Picture":
+    def picture() -> "Figure":
         scores: dict[str, dict[tuple[int, int], float]] = {}
         for row in rows:
             scores.setdefault(row.pattern, {})[row.layer, row.head] = row.weight

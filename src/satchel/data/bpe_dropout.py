@@ -35,7 +35,7 @@ def merged_of(tokenizer: Tokenizer) -> Ints:
     return parts
 
 
-def fallen_apart(ids_N: Ids, parts_V2: Ints, share: float, chance: np.random.Generator) -> Ints:
+def bpe_dropout(ids_N: Ids, parts_V2: Ints, share: float, chance: np.random.Generator) -> Ints:
     """Return the ids, of whose merges a share is undone; what falls apart may fall apart further."""
     found = np.asarray(ids_N, np.int64)
     may_split = np.ones(len(found), bool)

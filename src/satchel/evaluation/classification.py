@@ -64,7 +64,7 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Classification:
+class ClassificationMetrics:
     """What a classifier made of some labelled examples; `low` and `high` are the accuracy's 95 % interval."""
 
     examples: int
@@ -99,7 +99,7 @@ class Classification:
         return html.lines(lines) + html.table(columns, rows[:MOST_LABELS]) + html.lines(more)
 
 
-def classification(logprobs_EC: Floats, gold_E: Ints, labels: Sequence[str], majority: int) -> Classification:
+def classification(logprobs_EC: Floats, gold_E: Ints, labels: Sequence[str], majority: int) -> ClassificationMetrics:
     """Return how good the predictions are. `labels` names the C classes, then others that only the data has."""
     predicted_E = logprobs_EC.argmax(axis=1)
     sure_E = np.exp(logprobs_EC[np.arange(len(gold_E)), predicted_E])
@@ -107,7 +107,7 @@ def classification(logprobs_EC: Floats, gold_E: Ints, labels: Sequence[str], maj
     accuracy = float(right_E.mean())
     per_label = _per_label(predicted_E, gold_E, labels)
     bins = _bins(sure_E, right_E)
-    return Classification(
+    return ClassificationMetrics(
         examples=len(gold_E),
         accuracy=accuracy,
         **dict(zip(("low", "high"), interval(accuracy, len(gold_E)), strict=True)),

@@ -19,7 +19,7 @@ from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from satchel.charts.figures import Picture
+    from satchel.charts.figures import Figure
 
 # How long the blocks of a stream are; of a short one they are shorter, so that there are some tens of them.
 BLOCK_CHARACTERS, SHORTEST_CHARACTERS = 1000, 25
@@ -114,7 +114,7 @@ class Comparison:
             f"{better} is better; paired bootstrap over {self.units:,} {self.unit}",
         ]
 
-    def picture(self) -> "Picture":
+    def picture(self) -> "Figure":
         """Return the value of each run as a point, and its interval as a line."""
         from satchel import charts
 

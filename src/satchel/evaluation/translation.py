@@ -33,7 +33,7 @@ class Quality:
 
 
 @dataclass(frozen=True)
-class Translation:
+class TranslationMetrics:
     """How good a translator is, and what copying and remembering would have got on the same sentences."""
 
     sentences: int

@@ -27,7 +27,7 @@ LONGER, MORE = 2, 20
 Text = Callable[[tuple[int, ...]], Hashable]
 
 
-class Searching(Settings):
+class BeamSettings(Settings):
     """How a translation is searched for."""
 
     beam: int = Field(4, ge=1, le=1000, description="translations that are followed at once; 1 is greedy")
@@ -51,7 +51,7 @@ def translate(
     network: TranslationNetwork,
     sources: Sequence[Ids],
     boundaries: tuple[int, int],
-    searching: Searching,
+    searching: BeamSettings,
     *,
     unknown: int | None = None,
     sampling: Sampling | None = None,
@@ -97,7 +97,7 @@ def _batches(network: TranslationNetwork, lengths_R: Ints, budget: int) -> list[
     ]
 
 
-def _limit(length: int, searching: Searching, context: int) -> int:
+def _limit(length: int, searching: BeamSettings, context: int) -> int:
     """Return the most tokens of a translation: as asked, or by its source's; never more than there is room for."""
     return max(1, min(searching.longest or LONGER * length + MORE, context - 1))
 
@@ -114,7 +114,7 @@ class _Search:
         network: TranslationNetwork,
         memory: Any,
         limits: list[int],
-        searching: Searching,
+        searching: BeamSettings,
         boundary: int,
         unknown: int | None,
         text: Text,

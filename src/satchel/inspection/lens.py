@@ -18,7 +18,7 @@ from satchel.predictor import Floats
 from satchel.tasks.translation import answering
 
 if TYPE_CHECKING:
-    from satchel.charts.figures import Picture
+    from satchel.charts.figures import Figure
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Lens:
     ranks: Array
     nats: Floats
 
-    def picture(self) -> "Picture":
+    def picture(self) -> "Figure":
         """Return what each layer would have said as words, and the probability it gave to what came as a colour."""
         from satchel import charts
 

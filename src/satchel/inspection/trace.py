@@ -20,7 +20,7 @@ from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, answering, pair_batch
 
 if TYPE_CHECKING:
-    from satchel.charts.figures import Picture
+    from satchel.charts.figures import Figure
 
 # The hidden states: they are small, and kept as they pass. All else is read when it is asked for.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
@@ -197,7 +197,7 @@ class Trace:
 
     # --- pictures
 
-    def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Picture":
+    def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Figure":
         """Return how much each word looks at each: of one head, or with selectors of layer and head."""
         from satchel import charts
 
@@ -208,21 +208,21 @@ class Trace:
             )
         return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
 
-    def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Picture":
+    def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Figure":
         """Return lines from each word to those it looks at, a colour for each head; a page has selectors."""
         from satchel import charts
 
         maps = self.maps(which)
         return charts.head_lines(maps.rows, maps.columns, maps.chosen(layer, head))
 
-    def grid(self, layer: int | None = None, which: str = "own") -> "Picture":
+    def grid(self, layer: int | None = None, which: str = "own") -> "Figure":
         """Return a small map of each head, all beside one another."""
         from satchel import charts
 
         maps = self.maps(which)
         return charts.heads_grid(maps.rows, maps.columns, maps.chosen(layer))
 
-    def surprise_strip(self) -> "Picture":
+    def surprise_strip(self) -> "Figure":
         """Return the text, each token tinted by how many bits it costs."""
         from satchel import charts
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from satchel.models.encoder import CausalEncoder, State
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.transformer import Transformer, TransformerSettings
-from satchel.nn.kv_cache import Growing
-from satchel.nn.senses import SenseNetwork, SenseWeights, mix, mix_in_blocks, places_seen
+from satchel.nn.kv_cache import AppendBuffer
+from satchel.nn.senses import SenseNetwork, SenseWeights, mix, mix_in_blocks, visible_mask
 from satchel.nn.sites import Site
 
 Contextualiser = Literal["transformer", "rnn", "gru", "lstm", "uniform"]
@@ -57,7 +57,7 @@ class BackpackState:
 
     contextualiser: State | None
     ids_BS: Tensor
-    keys_BNSK: Growing | None
+    keys_BNSK: AppendBuffer | None
 
     def select(self, rows: Tensor) -> "BackpackState":
         """Return the state of some rows."""
@@ -109,12 +109,12 @@ class Backpack(CausalEncoder):
         gathered_BSND = F.embedding(where_BT, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
         length = x_BTD.shape[1]
         if self.contextualiser is None or self.weigh is None:
-            seen = places_seen(length, length, keep_BT, causal=self.causal)
+            seen = visible_mask(length, length, keep_BT, causal=self.causal)
             return self.scale * mix(self.sense_weights(self._alike(x_BTD, length, seen)), gathered_BSND)
         queries, keys = self.weigh.queries_and_keys(self.contextualiser.contextualise(x_BTD, keep_BT))
         if self.causal and keep_BT is None and not self.sense_weights.is_watched:
             return self.scale * mix_in_blocks(self.weigh, queries, keys, gathered_BSND)
-        seen = places_seen(length, length, keep_BT, causal=self.causal)
+        seen = visible_mask(length, length, keep_BT, causal=self.causal)
         return self.scale * mix(self.sense_weights(self.weigh(queries, keys, seen)), gathered_BSND)
 
     def _alike(self, x_BTD: Tensor, words: int, seen: Tensor | None) -> Tensor:
@@ -160,7 +160,7 @@ class Backpack(CausalEncoder):
         inner = self.contextualiser.start(batch) if self.contextualiser is not None else None
         return BackpackState(inner, torch.empty(batch, 0, dtype=torch.long, device=self.embedding.weight.device), None)
 
-    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, BackpackState]:
+    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, BackpackState]:
         """Say that this cannot be: what is kept of words are their ids."""
         raise AssertionError("a Backpack goes on with words, not with vectors: their senses are its output")
 
@@ -170,13 +170,13 @@ class Backpack(CausalEncoder):
         assert isinstance(state, BackpackState)
         ids_BS = torch.cat([state.ids_BS, ids_BT], dim=1)
         x_BTD, length = self.embed(ids_BT), ids_BS.shape[1]
-        seen = places_seen(ids_BT.shape[1], length, None, causal=True)
+        seen = visible_mask(ids_BT.shape[1], length, None, causal=True)
         if self.contextualiser is None or self.weigh is None or state.contextualiser is None:
             inner, keys_BNSK, weights = None, None, self._alike(x_BTD, length, seen)
         else:
-            encoded, inner = self.contextualiser.go_on(x_BTD, state.contextualiser)
+            encoded, inner = self.contextualiser.step_vectors(x_BTD, state.contextualiser)
             queries, new = self.weigh.queries_and_keys(encoded)
-            keys_BNSK = Growing(new) if state.keys_BNSK is None else state.keys_BNSK.add(new)
+            keys_BNSK = AppendBuffer(new) if state.keys_BNSK is None else state.keys_BNSK.add(new)
             weights = self.weigh(queries, keys_BNSK.values, seen if ids_BT.shape[1] > 1 else None)
         sums = self.scale * self._step_sums(self.sense_weights(weights), ids_BS)
         return self.encoded(sums), BackpackState(inner, ids_BS, keys_BNSK)

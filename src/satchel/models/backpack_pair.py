@@ -17,7 +17,7 @@ from satchel.models.pair import Pair
 from satchel.models.transformer import Memory, TransformerState
 from satchel.models.transformer_pair import TransformerPair
 from satchel.nn.attention import causal_mask, softmax
-from satchel.nn.kv_cache import Growing
+from satchel.nn.kv_cache import AppendBuffer
 from satchel.nn.linear import Linear
 from satchel.nn.senses import SenseNetwork, SenseWeights, mix
 from satchel.nn.sites import Site
@@ -60,7 +60,7 @@ class BackpackPairState:
 
     inner: TransformerState
     ids_RT: Tensor
-    keys_RNTK: Growing | None
+    keys_RNTK: AppendBuffer | None
     memory: BackpackMemory
 
     def select(self, rows: Tensor, texts: Tensor | None = None) -> "BackpackPairState":
@@ -141,7 +141,7 @@ class BackpackPair(Pair):
         assert isinstance(state, BackpackPairState)
         encoded_RTD, inner = self.contextualiser.step(target_RT, state.inner)
         queries, new = self.weigh.queries_and_keys(encoded_RTD)
-        keys_RNTK = Growing(new) if state.keys_RNTK is None else state.keys_RNTK.add(new)
+        keys_RNTK = AppendBuffer(new) if state.keys_RNTK is None else state.keys_RNTK.add(new)
         ids_RT = torch.cat([state.ids_RT, target_RT], dim=1)
         memory = state.memory
         weights = self.sense_weights(self._weights(queries, keys_RNTK.values, memory))

@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.encoder import CausalEncoder, State, places_before
+from satchel.models.encoder import CausalEncoder, State, prefix_counts
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 
@@ -79,12 +79,12 @@ class Dan(CausalEncoder):
             keep_BT = stay_BT if keep_BT is None else keep_BT & stay_BT
         if keep_BT is not None:
             x_BTD = x_BTD * keep_BT[..., None]
-        counts_BT1 = places_before(keep_BT, x_BTD)
+        counts_BT1 = prefix_counts(keep_BT, x_BTD)
         if self.causal:
-            return self._think(x_BTD.cumsum(dim=1) / counts_BT1**self.power)
-        return self._think(x_BTD.sum(dim=1, keepdim=True) / counts_BT1[:, -1:] ** self.power).expand_as(x_BTD)
+            return self._feed_forward(x_BTD.cumsum(dim=1) / counts_BT1**self.power)
+        return self._feed_forward(x_BTD.sum(dim=1, keepdim=True) / counts_BT1[:, -1:] ** self.power).expand_as(x_BTD)
 
-    def _think(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         x = self.dropout(x)
         for layer in self.layers:
             x = self.dropout(layer(x).relu())
@@ -99,16 +99,16 @@ class Dan(CausalEncoder):
         """Return the encodings of the next tokens, and the state after them."""
         assert self.causal, "an encoder that sees what comes later cannot go on"
         assert isinstance(state, DanState)
-        encoded, following = self.go_on(self._embed(ids_BT, state.last_B), state)
+        encoded, following = self.step_vectors(self._embed(ids_BT, state.last_B), state)
         return self.encoded(encoded), DanState(following.total_BD, following.count, ids_BT[:, -1])
 
-    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, DanState]:
+    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, DanState]:
         """Return the encodings of the next vectors."""
         assert isinstance(state, DanState)
         sums_BTD = state.total_BD[:, None] + x_BTD.cumsum(dim=1)
         counts_T = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device, dtype=x_BTD.dtype) + state.count
         following = DanState(sums_BTD[:, -1], state.count + x_BTD.shape[1], state.last_B)
-        return self._think(sums_BTD / counts_T[None, :, None] ** self.power), following
+        return self._feed_forward(sums_BTD / counts_T[None, :, None] ** self.power), following
 
 
 def _places(before_BT: Tensor, ids_BT: Tensor, count: int) -> Tensor:

@@ -22,7 +22,7 @@ class State(Protocol):
 
 # How large numbers of words' vectors are at first, where what is made of them is between -1 and 1 or thereabouts, and
 # words are what is told: with smaller ones nothing but how frequent words are is learned for hundreds of updates.
-LOUD_WORDS = 0.3
+EMBEDDING_STD = 0.3
 
 
 class Encoder(nn.Module, ABC):
@@ -74,17 +74,17 @@ class CausalEncoder(Encoder):
         """Return the state before anything was read."""
 
     @abstractmethod
-    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the encodings of the next vectors, and the state after them."""
 
     def step(self, ids_BT: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the encodings of the next tokens, and the state after them."""
         assert self.causal, "an encoder that sees what comes later cannot go on"
-        encoded, state = self.go_on(self.embed(ids_BT), state)
+        encoded, state = self.step_vectors(self.embed(ids_BT), state)
         return self.encoded(encoded), state
 
 
-def places_before(keep_BT: Tensor | None, x_BTD: Tensor) -> Tensor:
+def prefix_counts(keep_BT: Tensor | None, x_BTD: Tensor) -> Tensor:
     """Return the (B, T, 1) numbers of positions up to each one, itself included, that are not padding."""
     if keep_BT is None:
         counts = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device, dtype=x_BTD.dtype)

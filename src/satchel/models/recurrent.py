@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.encoder import LOUD_WORDS, CausalEncoder, State
+from satchel.models.encoder import EMBEDDING_STD, CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer
@@ -50,7 +50,7 @@ class Recurrent(CausalEncoder):
         )
         self.dropout = Dropout(settings.dropout)
         if causal:
-            nn.init.normal_(self.embedding.weight, std=LOUD_WORDS)
+            nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the states of the last layer over time."""
@@ -62,7 +62,7 @@ class Recurrent(CausalEncoder):
         """Return the state of nothing read."""
         return RecurrentState([layer.start(batch) for layer in self.layers if isinstance(layer, RecurrentLayer)])
 
-    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
+    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Return the encodings of the next vectors."""
         assert isinstance(state, RecurrentState)
         following = []

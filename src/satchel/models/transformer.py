@@ -154,7 +154,7 @@ class Transformer(CausalEncoder):
         del batch
         return TransformerState([KeyValues() for _ in self.blocks], 0, memory)
 
-    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, TransformerState]:
+    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, TransformerState]:
         """Return the encodings of the next vectors."""
         assert isinstance(state, TransformerState)
         after = [copy.copy(before) for before in state.blocks]

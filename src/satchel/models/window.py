@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.encoder import LOUD_WORDS, CausalEncoder, State
+from satchel.models.encoder import EMBEDDING_STD, CausalEncoder, State
 from satchel.models.settings import ModelSettings
 from satchel.nn.dropout import Dropout
 
@@ -47,15 +47,15 @@ class Window(CausalEncoder):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.dropout = Dropout(settings.dropout)
         if causal:
-            nn.init.normal_(self.embedding.weight, std=LOUD_WORDS)
+            nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return what the net makes of each window."""
         if keep_BT is not None:
             x_BTD = x_BTD * keep_BT[..., None]
-        return self._think(F.pad(x_BTD, (0, 0, self.before, self.after)))
+        return self._feed_forward(F.pad(x_BTD, (0, 0, self.before, self.after)))
 
-    def _think(self, x_BTD: Tensor) -> Tensor:
+    def _feed_forward(self, x_BTD: Tensor) -> Tensor:
         """Return a vector for each whole window."""
         x: Tensor = x_BTD.unfold(1, self.before + 1 + self.after, 1).transpose(2, 3).flatten(2)
         for layer in self.layers:
@@ -66,8 +66,8 @@ class Window(CausalEncoder):
         """Return the state of nothing read."""
         return WindowState(self.embedding.weight.new_zeros(batch, self.before, self.width))
 
-    def go_on(self, x_BTD: Tensor, state: State) -> tuple[Tensor, WindowState]:
+    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, WindowState]:
         """Return the encodings of the next vectors."""
         assert isinstance(state, WindowState)
         all_BTD = torch.cat([state.last_BTD, x_BTD], dim=1)
-        return self._think(all_BTD), WindowState(all_BTD[:, all_BTD.shape[1] - self.before :])
+        return self._feed_forward(all_BTD), WindowState(all_BTD[:, all_BTD.shape[1] - self.before :])

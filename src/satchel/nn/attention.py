@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.nn.dropout import Dropout
-from satchel.nn.kv_cache import Growing
+from satchel.nn.kv_cache import AppendBuffer
 from satchel.nn.linear import Linear
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Rotary
@@ -270,8 +270,8 @@ class KeyValues:
     """The keys and values of what a layer has read so far."""
 
     def __init__(self, keys: Tensor | None = None, values: Tensor | None = None) -> None:
-        self._keys = None if keys is None else Growing(keys)
-        self._values = None if values is None else Growing(values)
+        self._keys = None if keys is None else AppendBuffer(keys)
+        self._values = None if values is None else AppendBuffer(values)
 
     @property
     def keys(self) -> Tensor | None:
@@ -287,8 +287,8 @@ class KeyValues:
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return all keys and values, the new ones last."""
-        self._keys = Growing(keys) if self._keys is None else self._keys.add(keys)
-        self._values = Growing(values) if self._values is None else self._values.add(values)
+        self._keys = AppendBuffer(keys) if self._keys is None else self._keys.add(keys)
+        self._values = AppendBuffer(values) if self._values is None else self._values.add(values)
         return self._keys.values, self._values.values
 
     def select(self, rows: Tensor) -> "KeyValues":

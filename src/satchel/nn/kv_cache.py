@@ -7,7 +7,7 @@ from torch import Tensor
 ROOM = 16
 
 
-class Growing:
+class AppendBuffer:
     """(..., T, K) numbers to which more are added along T; what is there never changes.
 
     Adding returns another one, and both share memory: the first to add writes where there is room, and whoever adds
@@ -22,10 +22,10 @@ class Growing:
         """All of them."""
         return self._room if self._room.shape[-2] == self.length else self._room[..., : self.length, :]
 
-    def add(self, more: Tensor) -> "Growing":
+    def add(self, more: Tensor) -> "AppendBuffer":
         """Return these and, after them, more."""
         if not torch.is_inference_mode_enabled():
-            return Growing(torch.cat([self.values, more], dim=-2))
+            return AppendBuffer(torch.cat([self.values, more], dim=-2))
         length = self.length + more.shape[-2]
         room, taken = self._room, self._taken
         if taken[0] != self.length or length > room.shape[-2]:
@@ -35,14 +35,14 @@ class Growing:
         taken[0] = length
         return _within(room, taken, length)
 
-    def select(self, rows: Tensor) -> "Growing":
+    def select(self, rows: Tensor) -> "AppendBuffer":
         """Return those of some rows of the batch, in that order."""
         # Several times as quick as self._room[rows].
         return _within(self._room.index_select(0, rows), [self.length], self.length)
 
 
-def _within(room: Tensor, taken: list[int], length: int) -> Growing:
+def _within(room: Tensor, taken: list[int], length: int) -> AppendBuffer:
     """Return the first numbers of a room, of which so many are taken, maybe by others."""
-    made = Growing(room)
+    made = AppendBuffer(room)
     made._taken, made.length = taken, length
     return made

@@ -147,7 +147,7 @@ def distances(positions: int, words: int, device: torch.device) -> Tensor:
     return (places[words - positions :, None] - places).abs()
 
 
-def places_seen(queries: int, keys: int, keep_BS: Tensor | None, *, causal: bool) -> Tensor | None:
+def visible_mask(queries: int, keys: int, keep_BS: Tensor | None, *, causal: bool) -> Tensor | None:
     """Return which words each position sees, (T, S) or (B, 1, T or 1, S); None where it is all of them."""
     seen = causal_mask(queries, keys) if causal else None
     if keep_BS is None:

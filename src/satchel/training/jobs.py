@@ -31,7 +31,7 @@ from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
-from satchel.training.loop import Loss, Measured
+from satchel.training.loop import Loss, ValidationResult
 from satchel.training.settings import TrainingSettings
 
 USUAL_LENGTH = 128
@@ -107,14 +107,14 @@ class LanguageJob:
         total = self.network.loss(inputs_BT, targets_BT, "sum", smoothing=self._settings.label_smoothing)
         return Loss(_with_penalty(self.network.encoder, inputs_BT, total, count), count, count)
 
-    def validate(self) -> Measured | None:
+    def validate(self) -> ValidationResult | None:
         """Fit the gate, if there is one, and return the nats per token of the held-out text."""
         predictor = NetworkPredictor(self.network, self.boundary)
         if self.aside is not None:
             predictor.fit_gate(*self.aside)
         if self.valid is None:
             return None
-        return Measured(-float(np.mean(predictor.score(self.valid).logprobs)), senses=self._senses())
+        return ValidationResult(-float(np.mean(predictor.score(self.valid).logprobs)), senses=self._senses())
 
     def _senses(self) -> dict[str, Any] | None:
         """Return how the senses of a Backpack fare on some of the held-out text."""
@@ -192,7 +192,7 @@ class LabelJob:
         gold, _ = padded([self._gold[texts.starts_R[row] : texts.stops_R[row]] for row in rows], NO_TARGET)
         return np.pad(gold, ((0, 0), (0, length - gold.shape[1])), constant_values=NO_TARGET)
 
-    def validate(self) -> Measured | None:
+    def validate(self) -> ValidationResult | None:
         """Return how wrong and how often right it is about what was held out, where it knows the label."""
         if self.valid is None:
             return None
@@ -278,10 +278,10 @@ def _class_weights(settings: TrainingSettings, classes: Ints, count: int) -> lis
     return [torch.from_numpy(len(classes) / (present * np.maximum(counts_C, 1))).float()]
 
 
-def _measured(logprobs_EC: Floats, gold_E: Ints) -> Measured | None:
+def _measured(logprobs_EC: Floats, gold_E: Ints) -> ValidationResult | None:
     """Return how good log-probabilities are, where what is right is a class they have."""
     known = np.flatnonzero((gold_E >= 0) & (gold_E < logprobs_EC.shape[1]))
     if not len(known):
         return None
     right = logprobs_EC[known].argmax(axis=1) == gold_E[known]
-    return Measured(-float(logprobs_EC[known, gold_E[known]].mean()), float(right.mean()))
+    return ValidationResult(-float(logprobs_EC[known, gold_E[known]].mean()), float(right.mean()))

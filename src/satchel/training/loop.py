@@ -44,7 +44,7 @@ class Job(Protocol):
     def loss(self, step: int, part: int, parts: int) -> "Loss":
         """Return the loss of one part of a step's batch."""
 
-    def validate(self) -> "Measured | None":
+    def validate(self) -> "ValidationResult | None":
         """Return how it does on what is held out, if anything is."""
 
 
@@ -57,7 +57,7 @@ class Loss(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class ValidationResult:
     """How a network does on what was held out: its mean loss, which is to become small; and how often it is right."""
 
     loss: float
@@ -94,7 +94,7 @@ class Events:
     """What is done on the way: nothing that changes the training."""
 
     stepped: Callable[[Progress, float], None]  # with the share of the training that is done
-    validated: Callable[[Progress, Measured], None]
+    validated: Callable[[Progress, ValidationResult], None]
     save: Callable[["Trainer"], None]
     should_stop: Callable[[], bool]
 

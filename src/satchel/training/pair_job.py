@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from satchel.data.batches import Ints, RowBatches, find_texts, generator, noisy
-from satchel.data.bpe_dropout import fallen_apart
+from satchel.data.bpe_dropout import bpe_dropout
 from satchel.predictor import Ids
 from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.translation import NetworkTranslator, PairBatch, TranslationNetwork, pair_batch
 from satchel.training.jobs import moved, nothing
-from satchel.training.loop import Loss, Measured
+from satchel.training.loop import Loss, ValidationResult
 from satchel.training.settings import TrainingSettings
 
 
@@ -72,7 +72,7 @@ class PairJob:
         share = self._settings.merge_dropout
         if not share or side.parts_V2 is None:
             return ids
-        return fallen_apart(ids, side.parts_V2, share, self._chance("merges", side, step, place))
+        return bpe_dropout(ids, side.parts_V2, share, self._chance("merges", side, step, place))
 
     def _noisy(self, side: Side, ids: Ids, step: int, place: int) -> Ids:
         share = self._settings.noise
@@ -97,10 +97,10 @@ class PairJob:
         penalty = self.network.pair.penalty(batch.sources, batch.inputs)
         return Loss(total if penalty is None else total + targets * penalty, targets, tokens)
 
-    def validate(self) -> Measured | None:
+    def validate(self) -> ValidationResult | None:
         """Return the nats per token of the held-out targets."""
         if self.valid is None:
             return None
         sources, targets = self.valid
         translator = NetworkTranslator(self.network, sources.boundary, targets.boundary)
-        return Measured(-float(np.concatenate(translator.score(sources.texts(), targets.texts())).mean()))
+        return ValidationResult(-float(np.concatenate(translator.score(sources.texts(), targets.texts())).mean()))
