@@ -1,24 +1,30 @@
-# Two commands do everything from a fresh clone: `make demo` and `make test`.
+# From a fresh clone: `make demo` shows the package, `make test` runs all checks. Both create .venv if it is missing.
 # ARGS is passed on: make demo ARGS=--no-serve, make test ARGS="-k ngram".
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .PHONY: setup demo test test-all lint bench clean
 
-# The stamp is newer than pyproject.toml only when everything it names is installed.
-$(VENV)/installed: pyproject.toml
+# A stamp is newer than pyproject.toml only if all dependencies of that stage are installed.
+$(VENV)/base: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "satchel needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --upgrade pip
+	$(PIP) --editable .
 	touch $@
 
-setup: $(VENV)/installed
+# Development tools, installed into the same environment.
+$(VENV)/dev: $(VENV)/base
+	$(PIP) --editable '.[dev]'
+	touch $@
 
-demo: setup
+setup: $(VENV)/dev
+
+demo: $(VENV)/base
 	$(BIN)/satchel demo $(ARGS)
 
 lint: setup
