@@ -55,7 +55,8 @@ def test_who_looks_where_it_is_expected_scores_one_and_who_never_does_nothing(na
     assert fit(wrong, places) == Fit(0, found.chance, 0, found.queries)
 
 
-def test_item_95_a_map_is_scored_by_hand() -> None:
+@pytest.mark.item(95)
+def test_a_map_is_scored_by_hand() -> None:
     map_TS = np.array([[1, 0, 0], [0.25, 0.75, 0], [0.5, 0.2, 0.3]])
     places = np.array([[0, 0, 1], [1, 0, 0], [1, 1, 0]], bool)
     # The first query may not see what it is expected to look at, and does not count.
@@ -258,9 +259,10 @@ def test_heads_that_count_are_found(tmp_path: Path) -> None:
     assert found.best("new").hits > 0.5
 
 
+@pytest.mark.item(37, 95)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_items_37_and_95_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path) -> None:
+def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path) -> None:
     settings = {"data.size": 20_000, "training.evaluate_every": 1000}
     model = satchel.train("@counting", recipe="counting", steps=500, settings=settings, out=tmp_path / "run")
     assert model.report.valid.accuracy > 0.99

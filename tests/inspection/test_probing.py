@@ -131,7 +131,8 @@ def trained(folder: Path, kind: str, **settings: Any) -> Any:
     )
 
 
-def test_item_94_the_word_before_is_not_in_a_word_but_in_the_layer_above(folder: Path) -> None:
+@pytest.mark.item(94)
+def test_the_word_before_is_not_in_a_word_but_in_the_layer_above(folder: Path) -> None:
     found = trained(folder, "window", **{"model.width": 64, "model.window": 2}).probe(folder / "previous.tsv")
     assert (found.unit, found.rows) == ("word", (112, 38))
     assert found.words == (112 * 8, 38 * 8)

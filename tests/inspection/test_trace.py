@@ -45,8 +45,9 @@ def test_every_site_of_every_encoder_can_be_read_and_none_changes_what_is_said(n
         assert len(IDS) in value.shape or site in ("senses",)
 
 
+@pytest.mark.item(37)
 @pytest.mark.parametrize("name", ["usual", "learned", "alibi", "backpack", "wide"])
-def test_item_37_attention_is_a_map_for_each_layer_and_head(name: str) -> None:
+def test_attention_is_a_map_for_each_layer_and_head(name: str) -> None:
     network, trace = traced(name)
     blocks = [part for part in network.modules() if type(part).__name__ == "Block"]
     maps = trace.attention

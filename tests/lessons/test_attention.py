@@ -22,20 +22,23 @@ def matrix(steps: list[Step], title: str, name: str) -> Matrix:
     return next(each for each in step.matrices if each.name == name)
 
 
-def test_items_13_to_18_the_lectures_fractions() -> None:
+@pytest.mark.item(13, 14, 15, 16, 17, 18)
+def test_the_lectures_fractions() -> None:
     steps = attention()
     assert matrix(steps, "1.", "scores").values == ((0, 0, 1, 0),)
     assert matrix(steps, "2.", "weights").values == ((Fraction(1, 6), Fraction(1, 6), Fraction(1, 2), Fraction(1, 6)),)
     assert matrix(steps, "3.", "output").values == ((Fraction(1, 2), Fraction(1, 2)),)
 
 
-def test_items_17_and_18_with_the_true_e() -> None:
+@pytest.mark.item(17, 18)
+def test_with_the_true_e() -> None:
     steps = attention(base=math.e)
     assert matrix(steps, "2.", "weights").values[0] == pytest.approx([0.17488, 0.17488, 0.47537, 0.17488], abs=5e-6)
     assert matrix(steps, "3.", "output").values[0] == pytest.approx([0.52463, 0.47537], abs=5e-6)
 
 
-def test_items_19_to_22_the_average_the_sharper_query_and_every_string() -> None:
+@pytest.mark.item(19, 20, 21, 22)
+def test_the_average_the_sharper_query_and_every_string() -> None:
     steps = attention()
     assert matrix(steps, "Compared", "average").values == ((Fraction(3, 4), Fraction(1, 4)),)
     assert matrix(steps, "A query 10", "scores").values == ((0, 0, 10, 0),)
@@ -77,6 +80,7 @@ def test_a_dial_that_does_not_turn_that_way_is_told(dials: dict[str, object], sa
     assert said in str(caught.value)
 
 
+@pytest.mark.item(104)
 @pytest.mark.parametrize(
     ("answer", "expected", "right"),
     [
@@ -94,7 +98,7 @@ def test_a_dial_that_does_not_turn_that_way_is_told(dials: dict[str, object], sa
         ("who knows", ("copy", "copies"), False),
     ],
 )
-def test_item_104_answers_are_checked(answer: str, expected: tuple[int, ...], right: bool) -> None:
+def test_answers_are_checked(answer: str, expected: tuple[int, ...], right: bool) -> None:
     assert is_right(answer, expected) == right
 
 
@@ -122,8 +126,9 @@ def test_a_matrix_is_shown_with_its_words_and_aligned() -> None:
     ]
 
 
+@pytest.mark.item(104)
 @pytest.mark.parametrize("name", LESSONS)
-def test_item_104_every_lesson_runs_has_steps_and_its_questions_are_answered_by_itself(name: str) -> None:
+def test_every_lesson_runs_has_steps_and_its_questions_are_answered_by_itself(name: str) -> None:
     lesson = LESSONS[name]
     steps = lesson.run()
     assert len(steps) > 2

@@ -53,11 +53,12 @@ def layers(words: str, width: int, hidden: int, heads: int, seed: int) -> tuple[
     return made.eval(), torch.stack([vectors[word] for word in words.split()])
 
 
+@pytest.mark.item(57)
 @pytest.mark.parametrize(
     ("words", "width", "hidden", "heads", "seed"),
     [("the movie was great", 8, 32, 2, 0), ("the cat walks on the street", 6, 5, 3, 7), ("so be it", 4, 16, 1, 2)],
 )
-def test_item_57_a_block_of_layers_gives_the_same(words: str, width: int, hidden: int, heads: int, seed: int) -> None:
+def test_a_block_of_layers_gives_the_same(words: str, width: int, hidden: int, heads: int, seed: int) -> None:
     made, x = layers(words, width, hidden, heads, seed)
     with torch.no_grad(), recording(made, "attention.weights") as found:
         expected = made(x[None])[0]
@@ -66,14 +67,16 @@ def test_item_57_a_block_of_layers_gives_the_same(words: str, width: int, hidden
     torch.testing.assert_close(tensor("A map", "A", **dials), found["attention.weights"][0][0, 0])
 
 
-def test_item_57_the_parts_come_in_the_order_of_the_figure() -> None:
+@pytest.mark.item(57)
+def test_the_parts_come_in_the_order_of_the_figure() -> None:
     arrows = matrix("The arrows", "shapes").rows
     order = ["E", "Q", "A = softmax", "times W^O", "+ E", "layer norm", "W_1, ReLU: explode", "W_2: collapse"]
     assert [arrow for arrow in arrows if arrow in order] == order
     assert arrows[-1] == "layer norm: out"
 
 
-def test_item_58_sums_keep_the_gradient_of_weak_layers() -> None:
+@pytest.mark.item(58)
+def test_sums_keep_the_gradient_of_weak_layers() -> None:
     assert step("Sums keep").answer == (Fraction(121, 100),)
     for depth, without, along in tensor("Sums keep", "gradient").tolist():
         x = torch.tensor(1.0, dtype=torch.float64)
@@ -83,33 +86,38 @@ def test_item_58_sums_keep_the_gradient_of_weak_layers() -> None:
         assert (without, along) == (pytest.approx(plain.item()), pytest.approx(summed.item()))
 
 
-def test_item_59_layer_norm_is_that_of_the_layers_and_forgets_the_scale() -> None:
+@pytest.mark.item(59)
+def test_layer_norm_is_that_of_the_layers_and_forgets_the_scale() -> None:
     rows = tensor("Layer norm", "norm")
     torch.testing.assert_close(rows, torch.nn.functional.layer_norm(torch.tensor([[0.0, 2], [0, 4]]), (2,)))
     torch.testing.assert_close(rows[0], rows[1], atol=1e-5, rtol=0)
     assert step("Layer norm").answer == (-1, 1)
 
 
-def test_item_60_the_feed_forward_net_sees_one_word_at_a_time() -> None:
+@pytest.mark.item(60)
+def test_the_feed_forward_net_sees_one_word_at_a_time() -> None:
     assert matrix("The feed-forward", "largest").values == ((0, 0),)
     made, x = layers("the movie was great", 8, 32, 2, 0)
     torch.testing.assert_close(made.feedforward(x[None].flip(1)), made.feedforward(x[None]).flip(1))
 
 
-def test_item_61_the_feed_forward_net_has_two_thirds_of_the_weights() -> None:
+@pytest.mark.item(61)
+def test_the_feed_forward_net_has_two_thirds_of_the_weights() -> None:
     assert step("Where the weights").answer == (Fraction(2, 3),)
     assert step("Where the weights", width=4, hidden=8).answer == (Fraction(1, 2),)
 
 
+@pytest.mark.item(61)
 @pytest.mark.parametrize(("width", "hidden"), [(8, 32), (12, 20)])
-def test_item_61_the_counts_are_those_of_the_layers(width: int, hidden: int) -> None:
+def test_the_counts_are_those_of_the_layers(width: int, hidden: int) -> None:
     made, _ = layers("a b", width, hidden, 2, 0)
     attention = sum(weight.numel() for weight in made.attention.parameters())
     forward = sum(weight.numel() for weight in made.feedforward.parameters())
     assert matrix("Where the weights", "weights", width=width, hidden=hidden).values[0][:2] == (attention, forward)
 
 
-def test_item_62_the_shape_of_every_arrow() -> None:
+@pytest.mark.item(62)
+def test_the_shape_of_every_arrow() -> None:
     shapes = matrix("The arrows", "shapes", words="a b c", width=12, hidden=20, heads=3)
     found = {name: row[0] for name, row in zip(shapes.rows, shapes.values, strict=True)}
     of_one_head = {name: found.pop(name) for name in ("Q", "K", "V", "Z = A V")}
@@ -121,21 +129,24 @@ def test_item_62_the_shape_of_every_arrow() -> None:
     assert step("The arrows", words="a b c").answer == (3, 3)
 
 
-def test_item_63_sizes_of_the_first_transformer_and_of_gpt_3() -> None:
+@pytest.mark.item(63)
+def test_sizes_of_the_first_transformer_and_of_gpt_3() -> None:
     assert matrix("Two that", "sizes").values == (
         (6, 512, 8, 64, 2048, "18,874,368"),
         (96, 12288, 96, 128, 49152, "173,946,175,488"),
     )
 
 
-def test_item_64_what_comes_out_has_the_shape_of_what_goes_in() -> None:
+@pytest.mark.item(64)
+def test_what_comes_out_has_the_shape_of_what_goes_in() -> None:
     shapes = matrix("The arrows", "shapes").values
     assert shapes[0] == shapes[-1]
     made, x = layers("the movie was great", 8, 32, 2, 0)
     assert made(made(x[None])).shape == (1, *x.shape)
 
 
-def test_item_65_softmax_relu_and_layer_norm_are_not_linear() -> None:
+@pytest.mark.item(65)
+def test_softmax_relu_and_layer_norm_are_not_linear() -> None:
     relu, softmax, norm = tensor("What is not", "two").tolist()
     assert relu == [1, 0]
     assert softmax == [pytest.approx(0.7310586), pytest.approx(0.8807971)]
@@ -145,7 +156,8 @@ def test_item_65_softmax_relu_and_layer_norm_are_not_linear() -> None:
     assert "two" in step("What is not").text
 
 
-def test_item_66_attention_reaches_any_word_in_one_layer() -> None:
+@pytest.mark.item(66)
+def test_attention_reaches_any_word_in_one_layer() -> None:
     rows = matrix("One layer", "steps").values
     assert rows == ((4, 3, 1), (10, 9, 1), (100, 99, 1), (1000, 999, 1))
     made, x = layers("the movie was great", 8, 32, 2, 0)
@@ -155,7 +167,8 @@ def test_item_66_attention_reaches_any_word_in_one_layer() -> None:
     assert x.grad[0].abs().max() > 0
 
 
-def test_item_67_a_vector_for_each_word_depends_on_the_others() -> None:
+@pytest.mark.item(67)
+def test_a_vector_for_each_word_depends_on_the_others() -> None:
     made, x = layers("the movie was great", 8, 32, 2, 0)
     with torch.no_grad():
         moved = (made(x[None])[0, 0] - made(x[None, :-1])[0, 0]).abs().max().item()

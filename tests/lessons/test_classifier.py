@@ -24,7 +24,8 @@ def tensor(rows: Any) -> torch.Tensor:
     return torch.tensor([[float(number) for number in row] for row in rows], dtype=torch.float64)
 
 
-def test_item_91_a_label_is_the_softmax_of_a_linear_map_of_the_mean() -> None:
+@pytest.mark.item(91)
+def test_a_label_is_the_softmax_of_a_linear_map_of_the_mean() -> None:
     # `not bad` is good once, `lovely` twice: 3 of 6 words.
     assert mean(block(embedded(WORDS), True)) == [Fraction(1, 2), 0, 0]
     assert step("The mean").answer == (Fraction(1, 2),)
@@ -50,7 +51,8 @@ def test_the_lessons_attention_and_mean_are_the_packages(positions: bool) -> Non
     )
 
 
-def test_item_92_padding_enters_neither_the_attention_nor_the_mean() -> None:
+@pytest.mark.item(92)
+def test_padding_enters_neither_the_attention_nor_the_mean() -> None:
     right, wrong = step("Padding", padding=6).matrices[0].values
     assert right == (Fraction(1, 2), 0, 0)
     assert wrong == (Fraction(1, 4), 0, 0)
@@ -60,7 +62,8 @@ def test_item_92_padding_enters_neither_the_attention_nor_the_mean() -> None:
     assert step("Padding", padding=0).matrices[0].values == ((Fraction(1, 2), 0, 0), (Fraction(1, 2), 0, 0))
 
 
-def test_item_93_only_with_positions_can_another_order_get_another_label() -> None:
+@pytest.mark.item(93)
+def test_only_with_positions_can_another_order_get_another_label() -> None:
     with_positions, without = step("The same words", text="not bad").matrices[0].values
     assert float(with_positions[0]) > 0.5 > float(with_positions[1])
     assert without[0] == without[1]

@@ -31,15 +31,17 @@ def cell(table: Matrix, row: str, column: str) -> object:
     return table.values[table.rows.index(row)][table.columns.index(column)]
 
 
-def test_item_1_with_whole_histories_a_sentence_is_as_likely_as_it_was_frequent() -> None:
+@pytest.mark.item(1)
+def test_with_whole_histories_a_sentence_is_as_likely_as_it_was_frequent() -> None:
     assert step("The chain rule").answer == (Fraction(1, 3),)
     twice = step("The chain rule", text="a b. a b. a c. b.")
     assert twice.answer == (Fraction(1, 2),)
     assert [row[1] for row in twice.matrices[0].values] == [Fraction(3, 4), Fraction(2, 3), 1]
 
 
+@pytest.mark.item(1)
 @pytest.mark.parametrize("title", ["The chain rule", "A sentence under"])
-def test_item_1_the_logs_of_the_steps_sum_to_the_log_of_the_sequence(title: str) -> None:
+def test_the_logs_of_the_steps_sum_to_the_log_of_the_sequence(title: str) -> None:
     steps = matrix(title, "step by step").values
     total, of_logs, log = matrix(title, "all steps").values[0]
     assert math.prod(Fraction(row[1]) for row in steps) == total
@@ -47,7 +49,8 @@ def test_item_1_the_logs_of_the_steps_sum_to_the_log_of_the_sequence(title: str)
     assert float(of_logs) == pytest.approx(float(log), rel=1e-12)
 
 
-def test_item_2_the_context_is_exactly_n_minus_one_words() -> None:
+@pytest.mark.item(2)
+def test_the_context_is_exactly_n_minus_one_words() -> None:
     assert context_of(("a", "b", "c"), 3) == ("b", "c")
     assert context_of(("a", "b", "c"), 1) == ()
     assert context_of((START,), 5) == (START,)
@@ -58,11 +61,13 @@ def test_item_2_the_context_is_exactly_n_minus_one_words() -> None:
         assert step("Older words", order=order).answer == (order - 1,)
 
 
-def test_item_2_where_every_history_fits_there_is_nothing_older() -> None:
+@pytest.mark.item(2)
+def test_where_every_history_fits_there_is_nothing_older() -> None:
     assert not [each for each in counting("a b. b a.", order=4) if each.title.startswith("Older")]
 
 
-def test_item_3_the_bigrams_of_a_small_text() -> None:
+@pytest.mark.item(3)
+def test_the_bigrams_of_a_small_text() -> None:
     counts, table = matrix("An n-gram", "counts"), matrix("Count and", "P")
     assert cell(counts, "<s>", "the") == 3
     assert cell(counts, "the", "dog") == 2
@@ -74,15 +79,17 @@ def test_item_3_the_bigrams_of_a_small_text() -> None:
     assert step("A sentence under").answer == (Fraction(1, 4),)
 
 
+@pytest.mark.item(4)
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
-def test_item_4_every_row_sums_to_one(order: int) -> None:
+def test_every_row_sums_to_one(order: int) -> None:
     table = matrix("Count and", "P", order=order)
     assert table.columns[-1] == "sum"
     assert all(row[-1] == sum(Fraction(number) for number in row[:-1]) == 1 for row in table.values)
 
 
+@pytest.mark.item(3, 4)
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_items_3_and_4_the_fractions_are_what_the_package_estimates(order: int) -> None:
+def test_the_fractions_are_what_the_package_estimates(order: int) -> None:
     words = list(dict.fromkeys(word for sentence in SENTENCES for word in sentence))
     ids = {word: number for number, word in enumerate(words)} | {START: len(words), END: len(words)}
     text = [len(words), *(ids[word] for sentence in SENTENCES for word in (*sentence, END))]
@@ -98,7 +105,8 @@ def test_items_3_and_4_the_fractions_are_what_the_package_estimates(order: int) 
     assert scores == pytest.approx([float(row[2]) for row in shown.values], abs=1e-12)
 
 
-def test_item_4_what_was_never_counted_is_impossible() -> None:
+@pytest.mark.item(4)
+def test_what_was_never_counted_is_impossible() -> None:
     assert step("What was never").answer == (27,)
     assert matrix("What was never", "cells").values == ((27, 9, 36),)
     assert matrix("What was never", "cells", order=1).values == ((0, 6, 6),)

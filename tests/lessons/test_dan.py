@@ -57,7 +57,8 @@ def window() -> Window:
     return encoder
 
 
-def test_item_5_every_order_has_the_same_mean(averaging: Dan) -> None:
+@pytest.mark.item(5)
+def test_every_order_has_the_same_mean(averaging: Dan) -> None:
     assert step("A deep averaging").answer == (Fraction(1, 3), Fraction(1, 3), Fraction(1, 3), 0)
     assert step("Every order").answer == (1,)
     means = matrix("Every order", "mean")
@@ -66,13 +67,15 @@ def test_item_5_every_order_has_the_same_mean(averaging: Dan) -> None:
         torch.testing.assert_close(averaging.encode(ids(order))[0, -1], row)
 
 
-def test_item_5_the_mean_goes_through_a_net_and_a_softmax() -> None:
+@pytest.mark.item(5)
+def test_the_mean_goes_through_a_net_and_a_softmax() -> None:
     hidden, chances = (tensor(matrix("A deep averaging", name, context="a b a"))[0] for name in ("hidden", "P(next)"))
     torch.testing.assert_close(hidden, torch.tensor([2.0, 1, 0]))
     torch.testing.assert_close(chances, hidden.softmax(dim=-1))
 
 
-def test_item_6_side_by_side_each_order_is_seen(window: Window) -> None:
+@pytest.mark.item(6)
+def test_side_by_side_each_order_is_seen(window: Window) -> None:
     assert step("A position-sensitive").answer == (6,)
     hidden = matrix("A position-sensitive", "hidden")
     assert hidden.values[0] == (1, 2, 4, 0)
@@ -82,14 +85,16 @@ def test_item_6_side_by_side_each_order_is_seen(window: Window) -> None:
     torch.testing.assert_close(tensor(matrix("A position-sensitive", "P(next)")), tensor(hidden).softmax(dim=-1))
 
 
-def test_item_6_words_that_repeat_make_fewer_orders_and_all_are_told_apart() -> None:
+@pytest.mark.item(6)
+def test_words_that_repeat_make_fewer_orders_and_all_are_told_apart() -> None:
     found = step("A position-sensitive", context="a b b a")
     orders = len(set(permutations("abba")))
     assert found.answer == (orders,) == (6,)
     assert len(set(found.matrices[1].values)) == orders
 
 
-def test_item_6_what_lies_further_back_is_not_seen(window: Window, averaging: Dan) -> None:
+@pytest.mark.item(6)
+def test_what_lies_further_back_is_not_seen(window: Window, averaging: Dan) -> None:
     blind = step("Only the last")
     assert blind.answer == (0,)
     assert blind.matrices[0].values[0] == blind.matrices[0].values[1]

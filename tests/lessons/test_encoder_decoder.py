@@ -23,15 +23,17 @@ def memory(states: Any, pair: RecurrentPair) -> RecurrentMemory:
     return RecurrentMemory(states, keep, pair._summary(states, keep))
 
 
+@pytest.mark.item(38)
 @pytest.mark.parametrize("summary", ["mean", "max"])
-def test_item_38_a_summary_is_what_the_package_makes_of_the_states(summary: Any) -> None:
+def test_a_summary_is_what_the_package_makes_of_the_states(summary: Any) -> None:
     pair = RecurrentPair(RecurrentPairSettings(width=2, attention="none", summary=summary), 3, 3)
     states = torch.tensor([STATES], dtype=torch.float)
     expected = torch.tensor([[float(number) for number in REDUCTIONS[summary](STATES)]])
     torch.testing.assert_close(memory(states, pair).summary_BD, expected)
 
 
-def test_item_38_the_last_state_is_where_each_reader_ends() -> None:
+@pytest.mark.item(38)
+def test_the_last_state_is_where_each_reader_ends() -> None:
     """Of two readers, one ends at the last word and one at the first."""
     pair = RecurrentPair(RecurrentPairSettings(width=2, attention="none", summary="last"), 3, 3)
     states = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]])
@@ -39,7 +41,8 @@ def test_item_38_the_last_state_is_where_each_reader_ends() -> None:
     assert [float(number) for number in REDUCTIONS["last"](STATES)] == [1, 1]
 
 
-def test_items_39_to_41_what_a_state_finds_is_what_the_package_finds() -> None:
+@pytest.mark.item(39, 40, 41)
+def test_what_a_state_finds_is_what_the_package_finds() -> None:
     pair = RecurrentPair(RecurrentPairSettings(width=2, attention="dot"), 3, 3)
     states = torch.tensor([STATES], dtype=torch.float)
     for query in ((2, 0), (0, 2), (-1, 3)):
@@ -51,7 +54,8 @@ def test_items_39_to_41_what_a_state_finds_is_what_the_package_finds() -> None:
         torch.testing.assert_close(found[0, 0], torch.tensor([float(number) for number in context]))
 
 
-def test_items_40_and_41_the_state_before_the_word_or_the_one_with_it_looks() -> None:
+@pytest.mark.item(40, 41)
+def test_the_state_before_the_word_or_the_one_with_it_looks() -> None:
     """The package's two conventions differ in the same way as the lesson's."""
     now, before = step("a_ij", query="current"), step("a_ij", query="previous")
     assert now.matrices[0].values == ((0, 2, 2),)
@@ -66,7 +70,8 @@ def test_items_40_and_41_the_state_before_the_word_or_the_one_with_it_looks() ->
         assert torch.equal(one, other) == first_looks_before_reading
 
 
-def test_item_42_a_word_is_told_from_the_state_and_what_it_found() -> None:
+@pytest.mark.item(42)
+def test_a_word_is_told_from_the_state_and_what_it_found() -> None:
     state, found = (0, 2), (1, 1)
     scores, chances = predicted(state, found)
     expected = torch.tensor(OUTPUT, dtype=torch.float) @ torch.tensor([*state, *found], dtype=torch.float)

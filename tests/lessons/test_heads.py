@@ -30,13 +30,15 @@ def tensor(title: str, name: str) -> torch.Tensor:
     return torch.tensor([[float(cell) for cell in row] for row in matrix(title, name).values])
 
 
-def test_item_51_outputs_stand_side_by_side_and_are_mapped_back_to_the_width() -> None:
+@pytest.mark.item(51)
+def test_outputs_stand_side_by_side_and_are_mapped_back_to_the_width() -> None:
     joined = tensor("Two heads", "outputs, side by side") @ tensor("A linear map", "W^O")
     torch.testing.assert_close(tensor("A linear map", "joined"), joined)
     assert matrix("A linear map", "joined").values == ((1, -1), (-1, 1))
 
 
-def test_item_52_one_head_loses_who_did_what_and_two_heads_keep_it() -> None:
+@pytest.mark.item(52)
+def test_one_head_loses_who_did_what_and_two_heads_keep_it() -> None:
     assert matrix("One head", "output at the verb").values == ((HALF, HALF), (HALF, HALF))
     assert step("One head").answer == (HALF, HALF)
     assert matrix("Two heads", "outputs, side by side").values == ((1, 0, 0, 1), (0, 1, 1, 0))
@@ -44,8 +46,9 @@ def test_item_52_one_head_loses_who_did_what_and_two_heads_keep_it() -> None:
     assert not is_right("1 1", step("One head").answer)
 
 
+@pytest.mark.item(53, 54, 55)
 @pytest.mark.parametrize(("width", "number"), [(256, 8), (12, 3), (8, 1)])
-def test_items_53_to_55_shapes_and_counts_are_those_of_the_layer(width: int, number: int) -> None:
+def test_shapes_and_counts_are_those_of_the_layer(width: int, number: int) -> None:
     shapes = dict(zip(KINDS, matrix("Narrow,", "shapes", width=width, heads=number).values, strict=True))
     counts = dict(zip(KINDS, matrix("Weights", "weights", width=width, heads=number).values, strict=True))
     for kind in KINDS:
@@ -63,41 +66,47 @@ def test_items_53_to_55_shapes_and_counts_are_those_of_the_layer(width: int, num
         )
 
 
-def test_item_55_counts_for_a_width_of_256_and_eight_heads() -> None:
+@pytest.mark.item(55)
+def test_counts_for_a_width_of_256_and_eight_heads() -> None:
     rows = matrix("Weights", "weights").values
     assert [row[1:3] for row in rows] == [(24_576, 65_536), (196_608, 65_536), (1_572_864, 524_288)]
     assert step("Weights").answer == (196_608,)
     assert step("Narrow,").answer == (2048,)
 
 
+@pytest.mark.item(55)
 @pytest.mark.parametrize(("k", "h"), [(256, 8), (30, 5)])
-def test_item_55_the_formulas_give_the_counts(k: int, h: int) -> None:
+def test_the_formulas_give_the_counts(k: int, h: int) -> None:
     rows = matrix("Weights", "weights", width=k, heads=h).values
     assert [row[0] for row in rows] == ["3k^2/h + k^2", "3k^2 + k^2", "3hk^2 + hk^2"]
     assert [row[3] for row in rows] == [3 * k * k // h + k * k, 4 * k * k, 4 * h * k * k]
 
 
-def test_item_55_for_one_head_all_three_are_the_same() -> None:
+@pytest.mark.item(55)
+def test_for_one_head_all_three_are_the_same() -> None:
     assert len({row[1:] for row in matrix("Narrow,", "shapes", heads=1).values}) == 1
     assert len({row[1:] for row in matrix("Weights", "weights", heads=1).values}) == 1
 
 
-def test_item_56_a_narrow_head_does_not_see_the_other_parts() -> None:
+@pytest.mark.item(56)
+def test_a_narrow_head_does_not_see_the_other_parts() -> None:
     before, after = (matrix("What a narrow", name).values for name in ("narrow", "narrow, changed"))
     assert [row[:2] for row in before] == [row[:2] for row in after]
     assert all(one[2:] != other[2:] for one, other in zip(before, after, strict=True))
     assert step("What a narrow").answer == (2,)
 
 
-def test_item_56_canonical_heads_all_see_the_change() -> None:
+@pytest.mark.item(56)
+def test_canonical_heads_all_see_the_change() -> None:
     before, after = (matrix("What a narrow", name).values for name in ("canonical", "canonical, changed"))
     for one, other in zip(before, after, strict=True):
         assert one[:2] != other[:2]
         assert one[2:] != other[2:]
 
 
+@pytest.mark.item(56)
 @pytest.mark.parametrize("kind", ["narrow", "canonical"])
-def test_item_56_the_layer_gives_the_same(kind: Heads) -> None:
+def test_the_layer_gives_the_same(kind: Heads) -> None:
     layer = MultiHead(4, 2, kind=kind, scale="none", base=3, bias=False)
     by_head = [NARROW, NARROW] if kind == "narrow" else [(weight,) * 3 for weight in CANONICAL]
     # The layer keeps all queries, then all keys, then all values; each head's matrix transposed.

@@ -23,8 +23,9 @@ def values(title: str, **dials: Any) -> tuple[tuple[Cell, ...], ...]:
     return step(title, **dials).matrices[0].values
 
 
+@pytest.mark.item(12)
 @pytest.mark.parametrize("kind", KINDS)
-def test_item_12_as_many_vectors_come_out_as_words_go_in(kind: str) -> None:
+def test_as_many_vectors_come_out_as_words_go_in(kind: str) -> None:
     for words in ("the cat", "the cat sat on the mat"):
         count = len(words.split())
         encoded = step(f"h_{count} =", words=words, kind=kind)
@@ -32,23 +33,26 @@ def test_item_12_as_many_vectors_come_out_as_words_go_in(kind: str) -> None:
         assert [len(row) for row in encoded.matrices[0].values] == [WIDTH] * count
 
 
+@pytest.mark.item(12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_item_12_an_encoding_depends_on_its_word_and_those_before(kind: str, seed: int) -> None:
+def test_an_encoding_depends_on_its_word_and_those_before(kind: str, seed: int) -> None:
     before, last = values("Who depends", kind=kind, seed=seed)
     assert before[0] == last[0] == last[1] == 0
     assert float(before[2]) > 1e-3
     assert float(last[2]) > 1e-3
 
 
+@pytest.mark.item(7, 12)
 @pytest.mark.parametrize("kind", KINDS)
-def test_items_7_and_12_going_on_word_by_word_gives_the_same_vectors(kind: str) -> None:
+def test_going_on_word_by_word_gives_the_same_vectors(kind: str) -> None:
     torch.testing.assert_close(
         torch.tensor(values("Going on", kind=kind)), torch.tensor(values("h_3 =", kind=kind)), rtol=1e-5, atol=1e-6
     )
 
 
-def test_item_7_only_a_table_of_positions_grows_with_the_length() -> None:
+@pytest.mark.item(7)
+def test_only_a_table_of_positions_grows_with_the_length() -> None:
     table = step("Any of them").matrices[0]
     rows = dict(zip(table.rows, table.values, strict=True))
     assert set(rows) == set(KINDS)
@@ -59,15 +63,17 @@ def test_item_7_only_a_table_of_positions_grows_with_the_length() -> None:
     assert rows["gru"][1] == sum(parameter.numel() for parameter in encoder.parameters())
 
 
+@pytest.mark.item(12)
 @pytest.mark.parametrize("kind", KINDS)
-def test_item_12_what_comes_out_of_one_encoder_goes_into_another(kind: str) -> None:
+def test_what_comes_out_of_one_encoder_goes_into_another(kind: str) -> None:
     stacked = step("Layers stack", kind=kind).matrices[0]
     assert stacked.name == ("lstm above transformer" if kind == "transformer" else f"transformer above {kind}")
     assert [len(row) for row in stacked.values] == [WIDTH] * 3
     assert stacked.values != values("h_3 =", kind=kind)
 
 
-def test_item_67_another_layer_makes_probabilities_of_the_last_vector() -> None:
+@pytest.mark.item(67)
+def test_another_layer_makes_probabilities_of_the_last_vector() -> None:
     found = step("Another layer").matrices[0]
     assert found.columns == ("the", "cat", "sat", "<other>")
     embeddings = torch.tensor(values("Words become"))
@@ -93,7 +99,8 @@ def test_seeds_and_kinds_are_dials() -> None:
     assert TransformerSettings().kind in KINDS
 
 
-def test_item_104_the_question_of_the_exchange_can_be_answered() -> None:
+@pytest.mark.item(104)
+def test_the_question_of_the_exchange_can_be_answered() -> None:
     assert is_right("Nothing at all", step("Any of them").answer)
     assert not is_right("everything", step("Any of them").answer)
 

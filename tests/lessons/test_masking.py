@@ -31,7 +31,8 @@ def tensor(title: str, name: str, **dials: Any) -> Tensor:
     return torch.tensor([[float(number) for number in row] for row in rows], dtype=torch.float64)
 
 
-def test_item_75_without_a_mask_all_targets_but_the_last_are_copied() -> None:
+@pytest.mark.item(75)
+def test_without_a_mask_all_targets_but_the_last_are_copied() -> None:
     copying = matrix("Training", "copying")
     inputs, targets, found = copying.values
     assert inputs == WORDS
@@ -41,7 +42,8 @@ def test_item_75_without_a_mask_all_targets_but_the_last_are_copied() -> None:
     assert step("How far", words="who is it ? me").answer == (4,)
 
 
-def test_item_75_copying_is_what_attention_to_the_next_place_does() -> None:
+@pytest.mark.item(75)
+def test_copying_is_what_attention_to_the_next_place_does() -> None:
     # One-hot positions as queries, the same one place on as keys, words as values.
     places = torch.eye(5, dtype=torch.float64)
     queries = places.roll(1, dims=1) * 100
@@ -51,7 +53,8 @@ def test_item_75_copying_is_what_attention_to_the_next_place_does() -> None:
     assert float(weights[-1].max()) == pytest.approx(1 / 5)
 
 
-def test_item_76_everything_above_the_diagonal_is_masked_before_the_softmax() -> None:
+@pytest.mark.item(76)
+def test_everything_above_the_diagonal_is_masked_before_the_softmax() -> None:
     scores, masked = tensor("Scores", "scores"), tensor("The mask", "masked scores")
     slide = torch.triu(torch.ones(5, 5) * float("-inf"), diagonal=1)
     assert torch.equal(masked, scores + slide)
@@ -61,8 +64,9 @@ def test_item_76_everything_above_the_diagonal_is_masked_before_the_softmax() ->
     assert bool((torch.triu(torch.ones(5, 5), diagonal=1) * float("-inf")).isnan().any())
 
 
+@pytest.mark.item(77)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_item_77_masked_weights_are_exactly_zero_and_rows_sum_to_one(seed: int) -> None:
+def test_masked_weights_are_exactly_zero_and_rows_sum_to_one(seed: int) -> None:
     weights = tensor("Softmax", "weights", seed=seed)
     assert torch.equal(weights == 0, ~causal_mask(5))
     assert weights[0].tolist() == [1, 0, 0, 0, 0]
@@ -72,7 +76,8 @@ def test_item_77_masked_weights_are_exactly_zero_and_rows_sum_to_one(seed: int) 
     torch.testing.assert_close(weights, softmax(tensor("Scores", "scores", seed=seed), causal_mask(5)))
 
 
-def test_item_76_masking_after_the_softmax_leaves_rows_that_do_not_sum_to_one() -> None:
+@pytest.mark.item(76)
+def test_masking_after_the_softmax_leaves_rows_that_do_not_sum_to_one() -> None:
     sums = tensor("Not after", "sums of rows")[0]
     expected = softmax(tensor("Scores", "scores")).tril().sum(dim=1)
     torch.testing.assert_close(sums, expected)
@@ -80,7 +85,8 @@ def test_item_76_masking_after_the_softmax_leaves_rows_that_do_not_sum_to_one() 
     assert float(sums[-1]) == pytest.approx(1)
 
 
-def test_item_77_a_later_word_changes_nothing_earlier() -> None:
+@pytest.mark.item(77)
+def test_a_later_word_changes_nothing_earlier() -> None:
     queries, keys, values = ([[1, 0], [0, 2], [1, 1]] for _ in range(3))
     before = outputs(queries, keys, values)
     after = outputs([*queries[:2], [5, 5]], [*keys[:2], [-3, 1]], [*values[:2], [9, 9]])
@@ -88,7 +94,8 @@ def test_item_77_a_later_word_changes_nothing_earlier() -> None:
     assert before[2] != after[2]
 
 
-def test_item_77_an_output_has_no_gradient_from_later_inputs() -> None:
+@pytest.mark.item(77)
+def test_an_output_has_no_gradient_from_later_inputs() -> None:
     inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
     found, _ = attend(inputs, inputs, inputs, causal_mask(4))
     (gradient,) = torch.autograd.grad(found[1].sum(), inputs)
@@ -96,16 +103,18 @@ def test_item_77_an_output_has_no_gradient_from_later_inputs() -> None:
     assert bool((gradient[:2] != 0).any())
 
 
+@pytest.mark.item(78)
 @pytest.mark.parametrize("seed", [0, 5])
 @pytest.mark.parametrize("words", ["a b", "<s> I saw the dog", "the the the the the the the"])
-def test_item_78_word_by_word_gives_the_same_rows(words: str, seed: int) -> None:
+def test_word_by_word_gives_the_same_rows(words: str, seed: int) -> None:
     found = step("It behaves", words=words, seed=seed)
     assert found.answer == (0,)
     assert found.matrices[0].values == found.matrices[1].values
     assert len(found.matrices[0].values) == len(words.split())
 
 
-def test_item_78_the_rows_are_those_of_the_package() -> None:
+@pytest.mark.item(78)
+def test_the_rows_are_those_of_the_package() -> None:
     queries = [[1, 0], [2, -1], [0, 1]]
     keys = [[1, 1], [-1, 2], [0, 2]]
     values = [[1, 0], [0, 1], [2, 2]]
@@ -122,7 +131,8 @@ def test_the_mask_leaves_a_triangle_of_pairs() -> None:
     assert "-inf" in lines(matrix("The mask", "masked scores"))[1]
 
 
-def test_item_104_why_accuracy_is_perfect_can_be_answered() -> None:
+@pytest.mark.item(104)
+def test_why_accuracy_is_perfect_can_be_answered() -> None:
     assert is_right("each position can look at the next word", step("Training").answer)
     assert not is_right("because it is large", step("Training").answer)
     assert is_right("with a causal mask", step("The mask").answer)

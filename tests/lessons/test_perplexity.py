@@ -49,7 +49,8 @@ def number(found: Step) -> float:
     return float(found.answer[0])
 
 
-def test_item_87_the_same_likelihood_goes_with_any_accuracy() -> None:
+@pytest.mark.item(87)
+def test_the_same_likelihood_goes_with_any_accuracy() -> None:
     assert matrix("Accuracy", "accuracy").values == ((0, 1),)
     assert matrix("Accuracy", "accuracy", probabilities=(0.9, 0.5, 0.6, 0.1)).values == ((Fraction(1, 2), 1),)
     # Four times the same probabilities of the right word, among enough others: never the most likely, and always.
@@ -61,7 +62,8 @@ def test_item_87_the_same_likelihood_goes_with_any_accuracy() -> None:
         assert max(winning) == right
 
 
-def test_item_87_the_average_negative_log_likelihood() -> None:
+@pytest.mark.item(87)
+def test_the_average_negative_log_likelihood() -> None:
     average = number(step("Average"))
     assert f"{average:.3f}" == "1.242"
     assert average == pytest.approx(math.log(12) / 2, rel=1e-12)
@@ -69,13 +71,15 @@ def test_item_87_the_average_negative_log_likelihood() -> None:
     assert matrix("Average", "average").values[0][0] == -average
 
 
-def test_item_88_perplexity_is_e_to_the_average() -> None:
+@pytest.mark.item(88)
+def test_perplexity_is_e_to_the_average() -> None:
     assert number(step("Perplexity")) == pytest.approx(math.exp(number(step("Average"))), rel=1e-12)
     assert number(step("Perplexity", probabilities=(1.0, 1.0))) == 1
     assert number(step("Perplexity", probabilities=(0.125,) * 3)) == pytest.approx(8, rel=1e-12)
 
 
-def test_item_89_perplexity_is_the_geometric_mean_of_the_denominators() -> None:
+@pytest.mark.item(89)
+def test_perplexity_is_the_geometric_mean_of_the_denominators() -> None:
     assert f"{number(step('Perplexity')):.3f}" == "3.464"
     assert number(step("Perplexity")) == pytest.approx(math.sqrt(12), rel=1e-12)
     total, geometric, plain = matrix("A geometric", "means").values[0]
@@ -89,8 +93,9 @@ def test_item_89_perplexity_is_the_geometric_mean_of_the_denominators() -> None:
     )
 
 
+@pytest.mark.item(88)
 @pytest.mark.parametrize("probabilities", [(0.25, 1 / 3, 0.25, 1 / 3), (0.9, 1e-6, 0.5), (1.0,)])
-def test_item_88_the_package_measures_the_same(probabilities: tuple[float, ...]) -> None:
+def test_the_package_measures_the_same(probabilities: tuple[float, ...]) -> None:
     count = len(probabilities)
     counts = TokenCounts(tokens=count, unknown=0, bytes=count, characters=count, documents=1, lossless=True)
     measured = likelihood(Fixed(probabilities), np.zeros(count + 1, np.int64), counts)
@@ -98,7 +103,8 @@ def test_item_88_the_package_measures_the_same(probabilities: tuple[float, ...])
     assert measured.perplexity == pytest.approx(number(step("Perplexity", probabilities=probabilities)))
 
 
-def test_item_87_the_average_does_not_depend_on_the_length() -> None:
+@pytest.mark.item(87)
+def test_the_average_does_not_depend_on_the_length() -> None:
     once, twice = matrix("Twice", "text").values
     assert [once[0], twice[0]] == [4, 8]
     assert float(once[1]) == pytest.approx(1 / 144)
@@ -107,7 +113,8 @@ def test_item_87_the_average_does_not_depend_on_the_length() -> None:
     assert float(twice[2]) == pytest.approx(number(step("Perplexity", probabilities=doubled)), rel=1e-12)
 
 
-def test_item_88_an_impossible_word_costs_everything() -> None:
+@pytest.mark.item(88)
+def test_an_impossible_word_costs_everything() -> None:
     rows = matrix("One impossible", "with one more word").values
     assert rows[-1] == (0, math.inf, math.inf)
     longer = (0.25, 1 / 3, 0.25, 1 / 3, 1e-3)

@@ -29,8 +29,9 @@ def tensor(title: str, name: str, **dials: Any) -> Tensor:
     return torch.tensor([[float(cell) for cell in row] for row in matrix(title, name, **dials).values])
 
 
+@pytest.mark.item(68)
 @pytest.mark.parametrize("words", ["the movie was great", "the cat walks on the street"])
-def test_item_68_without_positions_a_word_gets_the_same_in_any_order(words: str) -> None:
+def test_without_positions_a_word_gets_the_same_in_any_order(words: str) -> None:
     forwards, backwards = (
         tensor("No notion", name, words=words, width=6) for name in ("outputs", "outputs, backwards")
     )
@@ -41,13 +42,15 @@ def test_item_68_without_positions_a_word_gets_the_same_in_any_order(words: str)
     assert not is_right("it is reversed", asked.answer)
 
 
-def test_item_68_distinct_words_have_distinct_vectors_even_where_there_are_more_words_than_columns() -> None:
+@pytest.mark.item(68)
+def test_distinct_words_have_distinct_vectors_even_where_there_are_more_words_than_columns() -> None:
     vectors = matrix("No notion", "words", words="a b c d e a", width=2).values
     assert len(set(vectors)) == 5
     assert vectors[0] == vectors[5]
 
 
-def test_item_69_an_embedding_of_the_position_is_added_to_that_of_the_word() -> None:
+@pytest.mark.item(69)
+def test_an_embedding_of_the_position_is_added_to_that_of_the_word() -> None:
     words, places = tensor("No notion", "words"), tensor("Learned", "positions")
     layer = Learned(4, 4)
     with torch.no_grad():
@@ -55,7 +58,8 @@ def test_item_69_an_embedding_of_the_position_is_added_to_that_of_the_word() -> 
         torch.testing.assert_close(tensor("Learned", "words + positions"), words + layer(0, 4))
 
 
-def test_item_69_the_dot_product_of_two_sums_has_four_terms() -> None:
+@pytest.mark.item(69)
+def test_the_dot_product_of_two_sums_has_four_terms() -> None:
     (terms,) = tensor("Learned", "the . movie").tolist()
     assert sum(terms[:4]) == pytest.approx(terms[4])
     summed = tensor("Learned", "words + positions")
@@ -63,36 +67,42 @@ def test_item_69_the_dot_product_of_two_sums_has_four_terms() -> None:
     assert is_right("the same word gets a different vector in another place", step("Learned").answer)
 
 
-def test_item_70_the_encoding_is_a_choice() -> None:
+@pytest.mark.item(70)
+def test_the_encoding_is_a_choice() -> None:
     choices = [row[0] for row in matrix("Any f", "some choices").values]
     assert choices == ["the number itself", "one-hot", "learned", "sinusoids"]
 
 
-def test_item_71_the_first_two_positions_of_width_four() -> None:
+@pytest.mark.item(71)
+def test_the_first_two_positions_of_width_four() -> None:
     encoded = tensor("Sines", "PE")
     assert encoded[0].tolist() == [0, 1, 0, 1]
     torch.testing.assert_close(encoded[1], torch.tensor([0.84147, 0.54030, 0.01000, 0.99995]), atol=5e-6, rtol=0)
     assert is_right("0 1 0.84 0.54", step("Sines").answer)
 
 
+@pytest.mark.item(71)
 @pytest.mark.parametrize(("width", "length"), [(4, 12), (6, 20), (10, 64)])
-def test_item_71_the_layers_sinusoids_are_the_same(width: int, length: int) -> None:
+def test_the_layers_sinusoids_are_the_same(width: int, length: int) -> None:
     torch.testing.assert_close(tensor("Sines", "PE", width=width, length=length), sinusoids(length, width))
 
 
-def test_item_71_of_many_columns_the_first_are_shown() -> None:
+@pytest.mark.item(71)
+def test_of_many_columns_the_first_are_shown() -> None:
     shown = tensor("Sines", "PE, 10 of 64 columns", width=64)
     torch.testing.assert_close(shown, sinusoids(12, 64)[:, :10])
 
 
+@pytest.mark.item(71)
 @pytest.mark.parametrize("width", [2, 4, 64])
-def test_item_71_all_encodings_have_one_length(width: int) -> None:
+def test_all_encodings_have_one_length(width: int) -> None:
     lengths = tensor("All of one", "|PE|^2", width=width)
     torch.testing.assert_close(lengths, torch.full_like(lengths, width / 2))
     assert step("All of one", width=width).answer == (width // 2,)
 
 
-def test_item_72_the_sum_is_as_wide_as_the_word_and_tells_the_orders_apart() -> None:
+@pytest.mark.item(72)
+def test_the_sum_is_as_wide_as_the_word_and_tells_the_orders_apart() -> None:
     words = tensor("No notion", "words")
     summed = words + sinusoids(4, 4)
     torch.testing.assert_close(tensor("Added", "words + PE"), summed)
@@ -103,8 +113,9 @@ def test_item_72_the_sum_is_as_wide_as_the_word_and_tells_the_orders_apart() -> 
     assert step("Added", width=64).answer == (64,)
 
 
+@pytest.mark.item(73)
 @pytest.mark.parametrize("width", [4, 64])
-def test_item_73_the_dot_product_depends_on_the_distance_only(width: int) -> None:
+def test_the_dot_product_depends_on_the_distance_only(width: int) -> None:
     rows = tensor("Only the distance", "PE(p) . PE(p + distance)", width=width)
     torch.testing.assert_close(rows[1], rows[0])
     torch.testing.assert_close(rows[2], rows[0])
@@ -112,14 +123,16 @@ def test_item_73_the_dot_product_depends_on_the_distance_only(width: int) -> Non
     torch.testing.assert_close(rows[0], torch.tensor(waves))
 
 
-def test_item_73_closer_is_higher_up_to_a_distance_that_grows_with_the_width() -> None:
+@pytest.mark.item(73)
+def test_closer_is_higher_up_to_a_distance_that_grows_with_the_width() -> None:
     assert matrix("Closer", "first rise").values == ((4, 4), (64, 6), (512, 44))
     assert matrix("Closer", "first rise", width=128).values == ((4, 4), (64, 6), (128, 12), (512, 44))
     assert "tendency" in step("Closer").text
 
 
+@pytest.mark.item(73)
 @pytest.mark.parametrize("width", [4, 64, 512])
-def test_item_73_the_layers_sinusoids_rise_first_at_the_same_distance(width: int) -> None:
+def test_the_layers_sinusoids_rise_first_at_the_same_distance(width: int) -> None:
     encoded = sinusoids(60, width).double()
     products = encoded @ encoded[0]
     assert (width, int((products.diff() > 0).nonzero()[0]) + 1) in matrix("Closer", "first rise").values

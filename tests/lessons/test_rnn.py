@@ -48,8 +48,9 @@ def layer_reads(cell: RecurrentCell, nonlinearity: str, sequence: tuple[float, .
     return found
 
 
+@pytest.mark.item(8)
 @pytest.mark.parametrize("sequence", SEQUENCES)
-def test_item_8_a_cell_adds_what_it_reads(sequence: tuple[int, ...]) -> None:
+def test_a_cell_adds_what_it_reads(sequence: tuple[int, ...]) -> None:
     sums = [sum(sequence[: stop + 1]) for stop in range(len(sequence))]
     assert ADDING.read(sequence) == sums
     assert ADDING_RELU.read(sequence) == sums
@@ -57,11 +58,13 @@ def test_item_8_a_cell_adds_what_it_reads(sequence: tuple[int, ...]) -> None:
     assert step("Adding each", sequence=sequence).answer == (sum(sequence),)
 
 
-def test_item_8_the_steps_of_the_sum() -> None:
+@pytest.mark.item(8)
+def test_the_steps_of_the_sum() -> None:
     assert matrix("Adding each").values == ((1, 0, 1), (2, 1, 3), (3, 3, 6), (4, 6, 10))
 
 
-def test_item_8_with_tanh_the_sum_is_only_near() -> None:
+@pytest.mark.item(8)
+def test_with_tanh_the_sum_is_only_near() -> None:
     found = dict(zip(matrix("With a real").rows, matrix("With a real").values, strict=True))
     assert found["identity"] == found["ReLU"] == (10, 0)
     errors = [float(row[1]) for name, row in found.items() if name.startswith("tanh")]
@@ -75,9 +78,10 @@ def test_item_8_with_tanh_the_sum_is_only_near() -> None:
     assert float(layer_reads(adding_tanh(0.01), "tanh", (1, 2, 3, 4))[-1]) == pytest.approx(hidden / 0.01, rel=1e-4)
 
 
+@pytest.mark.item(9)
 @pytest.mark.parametrize("sequence", SEQUENCES)
 @pytest.mark.parametrize("only", [2, -1, 0, 7])
-def test_item_9_a_cell_adds_only_a_certain_value(sequence: tuple[int, ...], only: int) -> None:
+def test_a_cell_adds_only_a_certain_value(sequence: tuple[int, ...], only: int) -> None:
     sums = [sum(number for number in sequence[: stop + 1] if number == only) for stop in range(len(sequence))]
     cell = adding_only(only)
     assert cell.read(sequence) == sums
@@ -85,7 +89,8 @@ def test_item_9_a_cell_adds_only_a_certain_value(sequence: tuple[int, ...], only
     assert step("Adding only", sequence=sequence, only=only).answer == (sums[-1],)
 
 
-def test_item_9_the_gate_opens_at_the_value() -> None:
+@pytest.mark.item(9)
+def test_the_gate_opens_at_the_value() -> None:
     gated = matrix("Adding only", sequence=(1, 2, 3, 2), only=2.0)
     assert gated.columns == ("x_i", "relu(x-1)", "relu(x-2)", "relu(x-3)", "counted", "gate", "h_i")
     assert [row[gated.columns.index("gate")] for row in gated.values] == [0, 1, 0, 1]
@@ -93,7 +98,8 @@ def test_item_9_the_gate_opens_at_the_value() -> None:
     assert step("Adding only").answer == (2,)
 
 
-def test_item_7_the_parameters_do_not_depend_on_the_length() -> None:
+@pytest.mark.item(7)
+def test_the_parameters_do_not_depend_on_the_length() -> None:
     rows = matrix("As many").values
     assert [row[0] for row in rows] == [4, 8, 400]
     assert {row[1] for row in rows} == {28}
@@ -104,14 +110,16 @@ def test_item_7_the_parameters_do_not_depend_on_the_length() -> None:
     assert sum(parameter.numel() for parameter in net.parameters()) - 4 + 4 == adding_only(2).parameters
 
 
-def test_item_10_long_sequences_are_summed_exactly() -> None:
+@pytest.mark.item(10)
+def test_long_sequences_are_summed_exactly() -> None:
     assert matrix("100 times").values == ((1000, 200),)
     long = (1, 2, 3, 4) * 100
     assert float(layer_reads(ADDING_RELU, "relu", long)[-1]) == 1000
     assert float(layer_reads(adding_only(2), "relu", long)[-1]) == 200
 
 
-def test_item_104_what_this_model_can_do_can_be_answered() -> None:
+@pytest.mark.item(104)
+def test_what_this_model_can_do_can_be_answered() -> None:
     asked = step("One cell")
     assert asked.question == "What can this model do?"
     assert is_right("It can add up its inputs", asked.answer)

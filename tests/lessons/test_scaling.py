@@ -29,8 +29,9 @@ def numbers(title: str, name: str, **dials: int) -> list[list[float]]:
     return [[float(cell) for cell in row] for row in matrix(title, name, **dials).values]
 
 
+@pytest.mark.item(34)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_item_34_the_variance_of_a_dot_product_is_its_width(seed: int) -> None:
+def test_the_variance_of_a_dot_product_is_its_width(seed: int) -> None:
     rows = numbers("How far", "variance of q . k", seed=seed, width=128, heads=1)
     assert [width for width, _ in rows] == [4, 16, 64, 128]
     for width, measured in rows:
@@ -38,7 +39,8 @@ def test_item_34_the_variance_of_a_dot_product_is_its_width(seed: int) -> None:
     assert step("How far", width=128, heads=1).answer == (128,)
 
 
-def test_item_34_the_first_query_is_the_one_the_seed_draws() -> None:
+@pytest.mark.item(34)
+def test_the_first_query_is_the_one_the_seed_draws() -> None:
     draw = random.Random(5)
     query = [draw.gauss(0, 1) for _ in range(64)]
     keys = [[draw.gauss(0, 1) for _ in query] for _ in range(KEYS)]
@@ -49,7 +51,8 @@ def test_item_34_the_first_query_is_the_one_the_seed_draws() -> None:
     torch.testing.assert_close(weights, softmax(shown))
 
 
-def test_item_34_the_gradient_of_a_sure_softmax_vanishes() -> None:
+@pytest.mark.item(34)
+def test_the_gradient_of_a_sure_softmax_vanishes() -> None:
     rows = numbers("The gradient", "gradient")
     for s, p, gradient in rows:
         score = torch.tensor(s, dtype=torch.float64, requires_grad=True)
@@ -62,13 +65,15 @@ def test_item_34_the_gradient_of_a_sure_softmax_vanishes() -> None:
     assert step("The gradient").answer == (Fraction(1, 4),)
 
 
-def test_item_34_the_norm_is_that_of_the_jacobian_of_the_layers_softmax() -> None:
+@pytest.mark.item(34)
+def test_the_norm_is_that_of_the_jacobian_of_the_layers_softmax() -> None:
     scores = torch.tensor(numbers("Softmax of", "scores"), dtype=torch.float64)
     norms = [torch.autograd.functional.jacobian(softmax, row).norm().item() for row in scores]
     assert numbers("How much", "norm for the query above")[0] == pytest.approx(norms)
 
 
-def test_item_34_dividing_keeps_the_gradient_at_every_width() -> None:
+@pytest.mark.item(34)
+def test_dividing_keeps_the_gradient_at_every_width() -> None:
     rows = numbers("How much", "medians", width=256)
     plain, divided = [row[2] for row in rows], [row[4] for row in rows]
     assert plain == sorted(plain, reverse=True)
@@ -80,7 +85,8 @@ def test_item_34_dividing_keeps_the_gradient_at_every_width() -> None:
     assert 0.3 < rows[-1][3] < 0.4
 
 
-def test_item_35_queries_of_another_sequence_give_an_output_each() -> None:
+@pytest.mark.item(35)
+def test_queries_of_another_sequence_give_an_output_each() -> None:
     q, k, v = (torch.tensor(numbers("Attention(", name)) for name in ("Q", "K", "V"))
     outputs, _ = attend(q, k, v, score=Dot(4), base=3)
     torch.testing.assert_close(torch.tensor(numbers("Attention(", "output")), outputs)
@@ -91,15 +97,17 @@ def test_item_35_queries_of_another_sequence_give_an_output_each() -> None:
     assert step("Attention(").answer == tuple(outputs.shape) == (2, 2)
 
 
+@pytest.mark.item(34)
 @pytest.mark.parametrize(("width", "heads"), [(64, 8), (64, 1), (12, 3)])
-def test_item_34_the_divisors_are_those_of_the_layer(width: int, heads: int) -> None:
+def test_the_divisors_are_those_of_the_layer(width: int, heads: int) -> None:
     by_width, by_head = step("The square root", width=width, heads=heads).answer
     assert float(by_width) == pytest.approx(1 / MultiHead(width, heads, scale="width").factor)
     assert float(by_head) == pytest.approx(1 / MultiHead(width, heads, scale="head").factor)
     assert (by_width == by_head) == (heads == 1)
 
 
-def test_item_34_many_heads_are_flatter_when_divided_by_the_whole_width() -> None:
+@pytest.mark.item(34)
+def test_many_heads_are_flatter_when_divided_by_the_whole_width() -> None:
     rows = numbers("The square root", "divisors for a width of 64")
     assert rows[0] == [1, 8, 8, 1]
     assert rows[3] == [8, 8, pytest.approx(math.sqrt(8)), pytest.approx(0.35355, abs=5e-6)]

@@ -32,19 +32,22 @@ def tensor(title: str, name: str, **dials: Any) -> Tensor:
     return torch.tensor([[float(cell) for cell in row] for row in matrix(title, name, **dials).values])
 
 
-def test_item_23_there_is_a_score_for_every_pair_of_letters() -> None:
+@pytest.mark.item(23)
+def test_there_is_a_score_for_every_pair_of_letters() -> None:
     assert step("Every letter").answer == (4, 4)
     assert tensor("Scores", "S", sequence="ABBABA").shape == (6, 6)
     torch.testing.assert_close(tensor("Every letter", "E"), AABA)
 
 
-def test_item_24_scores_of_aaba_are_those_of_the_notes() -> None:
+@pytest.mark.item(24)
+def test_scores_of_aaba_are_those_of_the_notes() -> None:
     expected = ((1, 1, 0, 1), (1, 1, 0, 1), (0, 0, 1, 0), (1, 1, 0, 1))
     assert matrix("Scores", "S").values == expected
     assert step("Scores").answer == (0, 0, 1, 0)
 
 
-def test_item_24_weights_and_outputs_with_the_true_e() -> None:
+@pytest.mark.item(24)
+def test_weights_and_outputs_with_the_true_e() -> None:
     a_row, b_row = [0.29692, 0.29692, 0.10923, 0.29692], [0.17488, 0.17488, 0.47537, 0.17488]
     weights = tensor("Softmax", "weights")
     torch.testing.assert_close(weights, torch.tensor([a_row, a_row, b_row, a_row]), atol=5e-6, rtol=0)
@@ -53,21 +56,24 @@ def test_item_24_weights_and_outputs_with_the_true_e() -> None:
     torch.testing.assert_close(outputs, torch.tensor([a_out, a_out, b_out, a_out]), atol=5e-6, rtol=0)
 
 
-def test_item_24_with_e_as_three_fractions_come_out() -> None:
+@pytest.mark.item(24)
+def test_with_e_as_three_fractions_come_out() -> None:
     tenth = Fraction(1, 10)
     assert matrix("Softmax", "weights", base=3).values[0] == (3 * tenth, 3 * tenth, tenth, 3 * tenth)
     assert matrix("Outputs", "E'", base=3).values[0] == (9 * tenth, tenth)
     assert matrix("Outputs", "E'", base=3).values[2] == (Fraction(1, 2), Fraction(1, 2))
 
 
+@pytest.mark.item(24)
 @pytest.mark.parametrize("base", [math.e, 3.0, 1.5])
-def test_item_24_the_layer_gives_the_same(base: float) -> None:
+def test_the_layer_gives_the_same(base: float) -> None:
     outputs, weights = self_attend(AABA, base=base)
     torch.testing.assert_close(tensor("Softmax", "weights", base=base), weights)
     torch.testing.assert_close(tensor("Outputs", "E'", base=base), outputs)
 
 
-def test_item_25_keys_ten_times_as_long_give_ten_times_the_scores() -> None:
+@pytest.mark.item(25)
+def test_keys_ten_times_as_long_give_ten_times_the_scores() -> None:
     assert matrix("Version 2", "S").values == tuple(
         tuple(10 * cell for cell in row) for row in matrix("Scores", "S").values
     )
@@ -79,27 +85,31 @@ def test_item_25_keys_ten_times_as_long_give_ten_times_the_scores() -> None:
     torch.testing.assert_close(tensor("Version 2", "E'"), outputs)
 
 
-def test_item_25_the_columns_as_printed_give_ten_everywhere_and_the_plain_average() -> None:
+@pytest.mark.item(25)
+def test_the_columns_as_printed_give_ten_everywhere_and_the_plain_average() -> None:
     assert set(sum(matrix("The columns", "S").values, ())) == {10}
     torch.testing.assert_close(tensor("The columns", "E'"), torch.tensor([[0.75, 0.25]] * 4))
     literal = AABA @ torch.ones(2, 1) @ (AABA @ torch.full((2, 1), 10.0)).T
     torch.testing.assert_close(tensor("The columns", "S"), literal)
 
 
-def test_item_25_the_dial_says_how_many_times_as_long() -> None:
+@pytest.mark.item(25)
+def test_the_dial_says_how_many_times_as_long() -> None:
     assert matrix("Version 2", "S", sharp=2.5).values[2][2] == Fraction(5, 2)
     assert matrix("The columns", "S", sharp=2.5).values[0][0] == Fraction(5, 2)
     assert step("Version 2", sharp=2.5).title.endswith("2.5 times as long")
 
 
-def test_item_26_another_query_matrix_finds_the_other_kind() -> None:
+@pytest.mark.item(26)
+def test_another_query_matrix_finds_the_other_kind() -> None:
     swapped = tensor("Not the identity", "W^Q")
     torch.testing.assert_close(tensor("Not the identity", "S"), AABA @ swapped @ AABA.T)
     assert matrix("Not the identity", "S").values[0] == (0, 0, 1, 0)
 
 
+@pytest.mark.item(27)
 @pytest.mark.parametrize("length", [1, 2, 4, 8])
-def test_item_27_scores_grow_with_the_square_of_the_length(length: int) -> None:
+def test_scores_grow_with_the_square_of_the_length(length: int) -> None:
     assert tensor("Scores", "S", sequence="A" * length).numel() == length**2
     assert matrix("This is quadratic", "cost", sequence="A" * length).values[:2] == (
         (length, length**2),
@@ -108,15 +118,17 @@ def test_item_27_scores_grow_with_the_square_of_the_length(length: int) -> None:
     assert step("This is quadratic").answer == (4,)
 
 
+@pytest.mark.item(28)
 @pytest.mark.parametrize("base", [math.e, 3.0])
-def test_item_28_basic_self_attention_is_that_of_the_layer(base: float) -> None:
+def test_basic_self_attention_is_that_of_the_layer(base: float) -> None:
     outputs, weights = self_attend(X, base=base)
     torch.testing.assert_close(tensor("What the weights mean", "weights", base=base), weights)
     torch.testing.assert_close(tensor("No parameters", "y", base=base), outputs)
     assert step("No parameters").answer == (0,)
 
 
-def test_item_29_both_the_get_one_output_and_cat_takes_from_all_six() -> None:
+@pytest.mark.item(29)
+def test_both_the_get_one_output_and_cat_takes_from_all_six() -> None:
     y = matrix("No parameters", "y").values
     assert y[0] == y[4]
     assert step("The same word twice").answer == (5,)
@@ -124,7 +136,8 @@ def test_item_29_both_the_get_one_output_and_cat_takes_from_all_six() -> None:
     assert all(float(weight) > 0 for weight in matrix("What the weights mean", "weights").values[1])
 
 
-def test_item_30_turning_the_words_round_turns_the_outputs_round_and_keeps_their_mean() -> None:
+@pytest.mark.item(30)
+def test_turning_the_words_round_turns_the_outputs_round_and_keeps_their_mean() -> None:
     forwards, backwards = tensor("No parameters", "y"), tensor("In another order", "y")
     torch.testing.assert_close(backwards, forwards.flip(0))
     means = tensor("In another order", "mean of y")
@@ -132,7 +145,8 @@ def test_item_30_turning_the_words_round_turns_the_outputs_round_and_keeps_their
     torch.testing.assert_close(means[0], forwards.mean(0))
 
 
-def test_item_31_a_word_takes_most_from_itself_and_what_is_similar() -> None:
+@pytest.mark.item(31)
+def test_a_word_takes_most_from_itself_and_what_is_similar() -> None:
     weights = tensor("What the weights mean", "weights")
     assert (weights[1].argsort(descending=True)[:2].sort().values == torch.tensor([1, 5])).all()  # cat: cat, street
     torch.testing.assert_close(weights.sum(-1), torch.ones(6))
@@ -141,7 +155,8 @@ def test_item_31_a_word_takes_most_from_itself_and_what_is_similar() -> None:
     assert not is_right("their positions", asked.answer)
 
 
-def test_item_32_three_roles_are_those_of_the_layer() -> None:
+@pytest.mark.item(32)
+def test_three_roles_are_those_of_the_layer() -> None:
     w_q, w_k, w_v = (tensor("Three roles", name) for name in ("W_q", "W_k", "W_v"))
     outputs, _ = attend(X @ w_q.T, X @ w_k.T, X @ w_v.T)
     scores = tensor("Three roles", "scores")
@@ -156,8 +171,9 @@ def test_item_32_three_roles_are_those_of_the_layer() -> None:
         torch.testing.assert_close(layer(X[None])[0], outputs)
 
 
+@pytest.mark.item(33)
 @pytest.mark.parametrize("base", [math.e, 3.0])
-def test_item_33_the_identity_in_all_roles_is_basic_self_attention(base: float) -> None:
+def test_the_identity_in_all_roles_is_basic_self_attention(base: float) -> None:
     assert matrix("The basic form", "y", base=base).values == matrix("No parameters", "y", base=base).values
     assert is_right("the identity matrix", step("The basic form").answer)
 

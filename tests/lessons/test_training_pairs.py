@@ -42,7 +42,8 @@ def targets(words: tuple[str, ...]) -> Tensor:
     return torch.tensor([VOCABULARY.index(word) for word in words])
 
 
-def test_item_81_the_target_is_the_input_one_place_on() -> None:
+@pytest.mark.item(81)
+def test_the_target_is_the_input_one_place_on() -> None:
     pair = matrix("Shifted", "pair")
     assert " ".join(map(str, pair.values[0])) == "<s> I saw the dog"
     assert " ".join(map(str, pair.values[1])) == "I saw the dog running"
@@ -53,7 +54,8 @@ def test_item_81_the_target_is_the_input_one_place_on() -> None:
     assert outputs.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_item_85_every_chunk_begins_again() -> None:
+@pytest.mark.item(85)
+def test_every_chunk_begins_again() -> None:
     rows = [" ".join(map(str, row)) for row in matrix("Chunks", "rows").values]
     assert rows == [
         "<s> I saw the dog",
@@ -68,8 +70,9 @@ def test_item_85_every_chunk_begins_again() -> None:
     assert step("Chunks").answer == ("looked",)
 
 
+@pytest.mark.item(85)
 @pytest.mark.parametrize("length", [1, 3, 5, 16, 20])
-def test_item_85_the_rows_are_those_the_package_trains_on(length: int) -> None:
+def test_the_rows_are_those_the_package_trains_on(length: int) -> None:
     ids = {word: number for number, word in enumerate(VOCABULARY)} | {START: len(VOCABULARY)}
     inputs_BT, targets_BT = chunked([ids[word] for word in WORDS], length, ids[START])
     shown = matrix("Chunks", "rows", length=length).values
@@ -81,7 +84,8 @@ def test_item_85_the_rows_are_those_the_package_trains_on(length: int) -> None:
     assert len(shown) == 2 * len(inputs_BT)
 
 
-def test_item_82_all_positions_at_once_equal_the_prefixes_one_at_a_time() -> None:
+@pytest.mark.item(82)
+def test_all_positions_at_once_equal_the_prefixes_one_at_a_time() -> None:
     for length in (5, 16):
         for inputs, wanted in pairs(WORDS, length):
             prefixes = [inputs[:stop] for stop in range(1, len(inputs) + 1)]
@@ -94,12 +98,14 @@ def test_item_82_all_positions_at_once_equal_the_prefixes_one_at_a_time() -> Non
     assert step("All positions").answer == (5,)
 
 
-def test_item_82_the_model_of_the_lesson_is_one() -> None:
+@pytest.mark.item(82)
+def test_the_model_of_the_lesson_is_one() -> None:
     for prefix in ((START,), (START, "I", "saw"), WORDS):
         assert sum(probability(word, prefix, VOCABULARY) for word in VOCABULARY) == 1
 
 
-def test_item_83_the_slide_sums_and_its_loss_function_averages() -> None:
+@pytest.mark.item(83)
+def test_the_slide_sums_and_its_loss_function_averages() -> None:
     total, mean = map(float, matrix("The loss", "loss of row 1").values[0])
     row, wanted = logprobs((START, *WORDS[:4])), targets(WORDS[:5])
     assert float(nn.NLLLoss(reduction="sum")(row, wanted)) == pytest.approx(total, rel=1e-12)
@@ -109,7 +115,8 @@ def test_item_83_the_slide_sums_and_its_loss_function_averages() -> None:
     assert step("The loss").answer == (5,)
 
 
-def test_item_84_a_batch_collapses_to_one_long_row() -> None:
+@pytest.mark.item(84)
+def test_a_batch_collapses_to_one_long_row() -> None:
     rows = pairs(WORDS, 5)
     logprobs_BTV = torch.stack([logprobs((*inputs, *[START] * (5 - len(inputs)))) for inputs, _ in rows])
     targets_BT = torch.stack([pad(targets(wanted), (0, 5 - len(wanted)), value=-100) for _, wanted in rows])
@@ -124,7 +131,8 @@ def test_item_84_a_batch_collapses_to_one_long_row() -> None:
     assert "[4, 5, 15] collapses to [20, 15], of which 16" in step("A batch").text
 
 
-def test_item_84_with_rows_of_one_length_the_two_means_agree() -> None:
+@pytest.mark.item(84)
+def test_with_rows_of_one_length_the_two_means_agree() -> None:
     _, mean, of_means = map(float, matrix("A batch", "batch", length=4).values[0])
     assert mean == pytest.approx(of_means, rel=1e-12)
 

@@ -17,9 +17,10 @@ def batch(rows: int = 3, length: int = 9, seed: int = 1) -> torch.Tensor:
     return torch.randint(0, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.item(12)
 @every_encoder
 @pytest.mark.parametrize("causal", [True, False])
-def test_item_12_as_many_vectors_come_out_as_words_go_in(name: str, causal: bool) -> None:
+def test_as_many_vectors_come_out_as_words_go_in(name: str, causal: bool) -> None:
     encoder = make(name, causal=causal)
     for length in (1, 2, 9):
         encoded = encoder.encode(batch(2, length))
@@ -28,8 +29,9 @@ def test_item_12_as_many_vectors_come_out_as_words_go_in(name: str, causal: bool
     assert torch.equal(encoder(batch()), encoder.encode(batch()))
 
 
+@pytest.mark.item(12, 64)
 @every_encoder
-def test_items_12_and_64_encoders_stack_on_each_other(name: str) -> None:
+def test_encoders_stack_on_each_other(name: str) -> None:
     for other in ("lstm", "learned"):
         first, second = make(name), make(other, seed=1)
         stacked = second.contextualise(first.encode(batch()))
@@ -41,8 +43,9 @@ def test_items_12_and_64_encoders_stack_on_each_other(name: str) -> None:
         )
 
 
+@pytest.mark.item(76, 77)
 @every_encoder
-def test_items_76_and_77_a_later_word_never_changes_an_earlier_row(name: str) -> None:
+def test_a_later_word_never_changes_an_earlier_row(name: str) -> None:
     encoder, ids = make(name), batch()
     before = encoder.encode(ids)
     for place in range(1, 9):
@@ -51,8 +54,9 @@ def test_items_76_and_77_a_later_word_never_changes_an_earlier_row(name: str) ->
         torch.testing.assert_close(encoder.encode(changed)[:, :place], before[:, :place], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.item(77)
 @pytest.mark.parametrize("name", OF_VECTORS)
-def test_item_77_the_gradient_of_a_row_in_later_words_is_exactly_zero(name: str) -> None:
+def test_the_gradient_of_a_row_in_later_words_is_exactly_zero(name: str) -> None:
     encoder = make(name)
     x = encoder.embed(batch(1)).detach().requires_grad_()
     for place in (0, 4):
@@ -69,8 +73,9 @@ def test_an_encoder_that_is_not_causal_sees_both_ways(name: str) -> None:
     assert gradient[0, 3].abs().max() > 0
 
 
+@pytest.mark.item(78)
 @every_encoder
-def test_item_78_going_on_word_by_word_or_in_pieces_equals_encoding_the_whole(name: str) -> None:
+def test_going_on_word_by_word_or_in_pieces_equals_encoding_the_whole(name: str) -> None:
     encoder, ids = make(name), batch()
     whole = encoder.encode(ids)
     for pieces in ([1] * 9, [9], [4, 1, 4], [2, 7]):
@@ -94,9 +99,10 @@ def test_a_state_can_be_gone_on_from_twice_and_its_rows_chosen(name: str) -> Non
     assert torch.equal(again, second)
 
 
+@pytest.mark.item(92)
 @every_encoder
 @pytest.mark.parametrize("causal", [True, False])
-def test_item_92_padding_changes_nothing(name: str, causal: bool) -> None:
+def test_padding_changes_nothing(name: str, causal: bool) -> None:
     encoder, ids = make(name, causal=causal), batch()
     keep = torch.ones(3, 9, dtype=torch.bool)
     keep[0, 6:] = keep[2, 1:] = False
@@ -110,8 +116,9 @@ def test_item_92_padding_changes_nothing(name: str, causal: bool) -> None:
     assert torch.isfinite(nothing).all()
 
 
+@pytest.mark.item(84)
 @every_encoder
-def test_item_84_a_batch_equals_its_rows_one_by_one(name: str) -> None:
+def test_a_batch_equals_its_rows_one_by_one(name: str) -> None:
     encoder, ids = make(name), batch()
     whole = encoder.encode(ids)
     for row in range(3):
@@ -158,7 +165,8 @@ def test_every_parameter_learns(name: str) -> None:
     assert not [name for name in dead if "positions" not in name]
 
 
-def test_item_5_a_dan_does_not_know_the_order_of_what_came_before() -> None:
+@pytest.mark.item(5)
+def test_a_dan_does_not_know_the_order_of_what_came_before() -> None:
     encoder = make("dan")
     ids = torch.tensor([[1, 2, 3, 4]])
     shuffled = torch.tensor([[3, 1, 4, 2]])
@@ -167,7 +175,8 @@ def test_item_5_a_dan_does_not_know_the_order_of_what_came_before() -> None:
     torch.testing.assert_close(encoder.encode(ids), encoder._feed_forward(means))  # type: ignore[operator]
 
 
-def test_item_6_a_window_knows_the_order_and_is_blind_beyond() -> None:
+@pytest.mark.item(6)
+def test_a_window_knows_the_order_and_is_blind_beyond() -> None:
     encoder = make("window")
     ids = torch.tensor([[1, 2, 3, 4, 5]])
     last = encoder.encode(ids)[:, -1]
@@ -175,10 +184,11 @@ def test_item_6_a_window_knows_the_order_and_is_blind_beyond() -> None:
     assert not torch.allclose(encoder.encode(torch.tensor([[1, 2, 4, 3, 5]]))[:, -1], last)
 
 
+@pytest.mark.item(30, 93)
 @pytest.mark.parametrize(
     ("name", "knows"), [("no positions", False), ("learned", True), ("rotary", True), ("dan", False)]
 )
-def test_items_30_and_93_only_positions_tell_a_shuffled_text_apart(name: str, knows: bool) -> None:
+def test_only_positions_tell_a_shuffled_text_apart(name: str, knows: bool) -> None:
     encoder, ids = make(name, causal=False), batch(1)
     order = torch.tensor([4, 2, 7, 0, 8, 1, 5, 3, 6])
     plain, shuffled = encoder.encode(ids).mean(dim=1), encoder.encode(ids[:, order]).mean(dim=1)

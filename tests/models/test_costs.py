@@ -43,7 +43,8 @@ def test_the_operations_are_those_that_torch_counts(name: str) -> None:
     assert counted.training_operations == 3 * counted.operations
 
 
-def test_item_61_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -> None:
+@pytest.mark.item(61)
+def test_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -> None:
     settings = gpt2(width=512, layers=6, heads=8, bias=False, norm="none", positions="none")
     with weightless():
         costs = {cost.component: cost for cost in count(Transformer(settings, 1000, causal=True), 128).components}
@@ -53,14 +54,16 @@ def test_item_61_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -
     assert costs["attention"].operations == 6 * 4 * 128 * 512
 
 
+@pytest.mark.item(63)
 @pytest.mark.parametrize(
     "preset", [each for each in PRESETS.values() if each.name != "gpt3-xl"], ids=lambda each: each.name
 )
-def test_item_63_the_presets_have_about_what_the_papers_print(preset: Preset) -> None:
+def test_the_presets_have_about_what_the_papers_print(preset: Preset) -> None:
     assert preset.count().parameters == pytest.approx(preset.published, rel=0.07)
 
 
-def test_item_63_the_sizes_of_gpt3_and_their_two_misprints() -> None:
+@pytest.mark.item(63)
+def test_the_sizes_of_gpt3_and_their_two_misprints() -> None:
     names = [name for name in PRESETS if name.startswith("gpt3")]
     assert len(names) == 8
     assert PRESETS["gpt3-small"].count().parameters == 125_226_240

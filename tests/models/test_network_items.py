@@ -50,7 +50,8 @@ def recalled(encoder: CausalEncoder, distances: tuple[int, ...], updates: int = 
         return {each: float((answers(ids).argmax(-1) == names).float().mean()) for each, (ids, names) in asked.items()}
 
 
-def test_items_11_and_66_an_rnn_forgets_a_name_and_attention_finds_it_in_one_layer() -> None:
+@pytest.mark.item(11, 66)
+def test_an_rnn_forgets_a_name_and_attention_finds_it_in_one_layer() -> None:
     torch.manual_seed(0)
     vocabulary, distances = NAMES + FILLERS + 1, (2, 60)
     attends = TransformerSettings(width=32, layers=1, heads=2, context=64, positions="none")
@@ -60,7 +61,8 @@ def test_items_11_and_66_an_rnn_forgets_a_name_and_attention_finds_it_in_one_lay
     assert recalled(build_encoder(recurs, vocabulary, causal=True), distances)[60] < 0.5
 
 
-def test_item_66_attention_has_one_step_to_the_farthest_word_and_recurrence_as_many_as_lie_between() -> None:
+@pytest.mark.item(66)
+def test_attention_has_one_step_to_the_farthest_word_and_recurrence_as_many_as_lie_between() -> None:
     """What the last vector owes the first word does not fade with the distance, if all words are alike."""
 
     def owed(encoder: CausalEncoder, length: int) -> float:
@@ -78,7 +80,8 @@ def test_item_66_attention_has_one_step_to_the_farthest_word_and_recurrence_as_m
     assert owed(recurs, 100) < 1e-6 < owed(recurs, 5)
 
 
-def test_item_26_queries_are_learned_so_that_a_word_finds_what_belongs_to_it() -> None:
+@pytest.mark.item(26)
+def test_queries_are_learned_so_that_a_word_finds_what_belongs_to_it() -> None:
     """Compared as they are, words find themselves; what they learn to ask for is their partner."""
     torch.manual_seed(0)
     words = 6
@@ -127,7 +130,8 @@ def at_depth(**options: Any) -> tuple[float, float]:
     return deep_size / size, deep_gradient / gradient
 
 
-def test_item_58_residuals_keep_gradients_from_getting_too_large_or_too_small_with_depth() -> None:
+@pytest.mark.item(58)
+def test_residuals_keep_gradients_from_getting_too_large_or_too_small_with_depth() -> None:
     for activation in ("relu", "squared-relu"):
         _, kept = at_depth(feedforward=activation)
         assert 0.5 < kept < 2
@@ -137,7 +141,8 @@ def test_item_58_residuals_keep_gradients_from_getting_too_large_or_too_small_wi
     assert grown > 5
 
 
-def test_item_59_norms_keep_the_scale_of_deep_networks_and_can_be_left_out() -> None:
+@pytest.mark.item(59)
+def test_norms_keep_the_scale_of_deep_networks_and_can_be_left_out() -> None:
     for place in ("pre", "post"):
         size, gradient = at_depth(norm=place)
         assert size == pytest.approx(1, abs=0.1)
@@ -146,9 +151,10 @@ def test_item_59_norms_keep_the_scale_of_deep_networks_and_can_be_left_out() -> 
     assert size > 1e3
 
 
+@pytest.mark.item(74)
 @torch.no_grad()
 @pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal", "rotary"])
-def test_item_74_without_positions_what_stood_before_cannot_be_told_from_what_comes_after(positions: Any) -> None:
+def test_without_positions_what_stood_before_cannot_be_told_from_what_comes_after(positions: Any) -> None:
     """Letter counting: who sees the whole string and no places gives a letter the same vector wherever the others are.
 
     A causal network still can: what it sees is what stood before.
@@ -176,9 +182,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_item_96_every_family_is_measured_on_the_same_held_out_text_in_the_same_unit(
-    verse: Path, tmp_path: Path
-) -> None:
+@pytest.mark.item(96)
+def test_every_family_is_measured_on_the_same_held_out_text_in_the_same_unit(verse: Path, tmp_path: Path) -> None:
     for kind, settings in FAMILIES.items():
         budget: dict[str, Any] = {} if kind == "ngram" else {"steps": 2}
         satchel.train(verse, model=kind, tokenizer="char", valid=0.2, settings=settings, out=tmp_path / kind, **budget)

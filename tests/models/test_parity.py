@@ -10,7 +10,8 @@ from satchel.models.transformer import Transformer, gpt2
 from satchel.tasks.language import LanguageNetwork
 
 
-def test_item_86_the_lectures_sketch_with_torchs_own_layers_gives_the_same_vectors() -> None:
+@pytest.mark.item(86)
+def test_the_lectures_sketch_with_torchs_own_layers_gives_the_same_vectors() -> None:
     """The slide defines `layers` and uses `encoder_layers`; with one name for both it runs."""
     settings = gpt2(width=16, layers=3, heads=4, norm="post", feedforward="relu", hidden=64)
     ours = Transformer(settings, 11, causal=True).double()

@@ -35,7 +35,8 @@ def learned(tmp_path: Path, rows: list[tuple[str, str]], tokenizer: str = "word"
     )
 
 
-def test_items_43_and_49_the_lectures_sentence_is_translated_and_aligned(tmp_path: Path) -> None:
+@pytest.mark.item(43, 49)
+def test_the_lectures_sentence_is_translated_and_aligned(tmp_path: Path) -> None:
     model = learned(tmp_path, [(SWEDISH, ENGLISH)], steps=150)
     assert model.translate(SWEDISH).target == ENGLISH
     found = model.align(SWEDISH)
@@ -44,7 +45,8 @@ def test_items_43_and_49_the_lectures_sentence_is_translated_and_aligned(tmp_pat
     np.testing.assert_allclose(found.values.sum(axis=1), 1, atol=1e-5)
 
 
-def test_item_44_other_transductions_are_pairs_too(tmp_path: Path) -> None:
+@pytest.mark.item(44)
+def test_other_transductions_are_pairs_too(tmp_path: Path) -> None:
     rows = [
         ("the dog chased a cat", "( S ( NP the dog ) ( VP chased ( NP a cat ) ) )"),
         ("dogs sleep", "( S ( NP dogs ) ( VP sleep ) )"),
@@ -55,16 +57,18 @@ def test_item_44_other_transductions_are_pairs_too(tmp_path: Path) -> None:
     assert [model.translate(source).target for source, _ in rows] == [target for _, target in rows]
 
 
+@pytest.mark.item(45)
 @pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
-def test_item_45_recurrent_networks_read_and_write(kind: Any) -> None:
+def test_recurrent_networks_read_and_write(kind: Any) -> None:
     pair = build_pair(RecurrentPairSettings(kind=kind, width=8), 5, 5)
     assert isinstance(pair, RecurrentPair)
     assert isinstance(pair.reader, Recurrent)
     assert {layer.cell for layer in pair.modules() if isinstance(layer, RecurrentLayer)} == {kind}
 
 
+@pytest.mark.item(46)
 @torch.no_grad()
-def test_item_46_without_attention_a_few_numbers_are_all_that_is_known_of_a_source() -> None:
+def test_without_attention_a_few_numbers_are_all_that_is_known_of_a_source() -> None:
     pair = build_pair(RecurrentPairSettings(width=8, attention="none"), 20, 20)
     assert isinstance(pair, RecurrentPair)
     target = torch.tensor([[19, 1, 2]])
@@ -89,7 +93,8 @@ def norms(encoder: Any, length: int) -> list[float]:
     return [float(row.norm()) for row in x.grad[0]]
 
 
-def test_items_47_and_48_what_was_read_long_ago_counts_less_and_less() -> None:
+@pytest.mark.item(47, 48)
+def test_what_was_read_long_ago_counts_less_and_less() -> None:
     """The gradient at early words of an untrained rnn vanishes; the last words are known best."""
     torch.manual_seed(0)
     found = norms(Recurrent(RecurrentSettings(kind="rnn", width=32), 3, causal=True), 40)
@@ -97,7 +102,8 @@ def test_items_47_and_48_what_was_read_long_ago_counts_less_and_less() -> None:
     assert np.mean(found[30:]) > 10 * np.mean(found[20:30]) > 10 * np.mean(found[10:20])
 
 
-def test_item_47_attention_has_the_same_way_to_every_word() -> None:
+@pytest.mark.item(47)
+def test_attention_has_the_same_way_to_every_word() -> None:
     torch.manual_seed(0)
     pairs = {
         name: build_pair(RecurrentPairSettings(kind="rnn", width=32, attention=name), 50, 50)
@@ -116,7 +122,8 @@ def test_item_47_attention_has_the_same_way_to_every_word() -> None:
     assert relative["dot"] > 0
 
 
-def test_item_50_without_recurrence_all_places_are_made_at_once() -> None:
+@pytest.mark.item(50)
+def test_without_recurrence_all_places_are_made_at_once() -> None:
     """A reader that attends makes every layer in one product; one that recurs takes a step for each word."""
     source = torch.randint(0, 9, (1, 30))
     attends = build_pair(TransformerPairSettings(width=16, layers=1, heads=2), 10, 10)
@@ -129,8 +136,9 @@ def test_item_50_without_recurrence_all_places_are_made_at_once() -> None:
     assert gates["reader.layers.0.gates"][0].shape[1] == 30
 
 
+@pytest.mark.item(79, 103)
 @torch.no_grad()
-def test_items_79_and_103_a_triangular_mask_makes_an_encoder_a_decoder() -> None:
+def test_a_triangular_mask_makes_an_encoder_a_decoder() -> None:
     """Decoder-only: source and target are one text, and no place sees a later one."""
     torch.manual_seed(0)
     pair = build_pair(TransformerPairSettings(width=16, layers=2, heads=2, form="decoder-only"), 10, 10)
@@ -151,8 +159,9 @@ def test_items_79_and_103_a_triangular_mask_makes_an_encoder_a_decoder() -> None
     assert full.writer.causal
 
 
+@pytest.mark.item(90)
 @torch.no_grad()
-def test_item_90_a_translator_is_a_language_model_with_a_condition() -> None:
+def test_a_translator_is_a_language_model_with_a_condition() -> None:
     """The probabilities of all targets of a length, and of all that end before, sum to one, given any source."""
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
 

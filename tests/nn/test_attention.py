@@ -22,6 +22,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 # --- by hand -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.item(15, 16, 17, 18)
 @pytest.mark.parametrize(
     ("base", "weights", "output"),
     [
@@ -29,7 +30,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
         (math.e, [0.17488, 0.17488, 0.47537, 0.17488], [0.52463, 0.47537]),
     ],
 )
-def test_items_15_to_18_a_query_for_b_in_aaba(base: float, weights: list[float], output: list[float]) -> None:
+def test_a_query_for_b_in_aaba(base: float, weights: list[float], output: list[float]) -> None:
     query = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
     assert Dot()(query, AABA).tolist() == [[0, 0, 1, 0]]
     found, given = attend(query, AABA, AABA, base=base)
@@ -37,8 +38,9 @@ def test_items_15_to_18_a_query_for_b_in_aaba(base: float, weights: list[float],
     assert found[0].tolist() == pytest.approx(output, abs=5e-6)
 
 
+@pytest.mark.item(20, 21)
 @pytest.mark.parametrize(("base", "most"), [(math.e, 0.999864), (3.0, 0.999949)])
-def test_items_20_and_21_a_sharper_query_or_a_sharper_matrix(base: float, most: float) -> None:
+def test_a_sharper_query_or_a_sharper_matrix(base: float, most: float) -> None:
     found, weights = attend(torch.tensor([[0.0, 10.0]], dtype=torch.float64), AABA, AABA, base=base)
     assert weights[0, 2].item() == pytest.approx(most, abs=5e-7)
     identity = torch.eye(2, dtype=torch.float64)
@@ -47,8 +49,9 @@ def test_items_20_and_21_a_sharper_query_or_a_sharper_matrix(base: float, most: 
     assert found[0].tolist() == pytest.approx([0, 1], abs=5e-4)
 
 
+@pytest.mark.item(13, 14, 22)
 @pytest.mark.parametrize(("b", "right"), [(1.0, 12), (1.0986, 12), (1.0987, 16), (10.0, 16)])
-def test_items_13_14_and_22_every_string_is_right_once_the_query_is_sharp_enough(b: float, right: int) -> None:
+def test_every_string_is_right_once_the_query_is_sharp_enough(b: float, right: int) -> None:
     letters = {"A": [1.0, 0.0], "B": [0.0, 1.0]}
     count = 0
     for string in product("AB", repeat=4):
@@ -59,18 +62,20 @@ def test_items_13_14_and_22_every_string_is_right_once_the_query_is_sharp_enough
     assert count == right
 
 
-def test_item_19_the_average_sees_one_b_in_four() -> None:
+@pytest.mark.item(19)
+def test_the_average_sees_one_b_in_four() -> None:
     assert AABA.mean(dim=0).tolist() == [3 / 4, 1 / 4]
     strings = ["".join(letters) for letters in product("AB", repeat=4)]
     wrong = sum((string.count("B") * 2 <= 4) if "B" in string else False for string in strings)
     assert wrong == 10
 
 
+@pytest.mark.item(23, 24, 28)
 @pytest.mark.parametrize(
     ("base", "of_a", "of_b"),
     [(math.e, [0.89077, 0.10923], [0.52463, 0.47537]), (3.0, [0.9, 0.1], [1 / 2, 1 / 2])],
 )
-def test_items_23_24_and_28_every_word_is_a_query(base: float, of_a: list[float], of_b: list[float]) -> None:
+def test_every_word_is_a_query(base: float, of_a: list[float], of_b: list[float]) -> None:
     found, weights = self_attend(AABA, base=base)
     scores = AABA @ AABA.T
     assert scores.tolist() == [[1, 1, 0, 1], [1, 1, 0, 1], [0, 0, 1, 0], [1, 1, 0, 1]]
@@ -80,7 +85,8 @@ def test_items_23_24_and_28_every_word_is_a_query(base: float, of_a: list[float]
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(4, dtype=torch.float64))
 
 
-def test_item_25_sharper_keys_share_out_among_the_same_letters() -> None:
+@pytest.mark.item(25)
+def test_sharper_keys_share_out_among_the_same_letters() -> None:
     _, weights = attend(AABA, 10 * AABA, AABA)
     assert weights[0].tolist() == pytest.approx([1 / 3, 1 / 3, 2e-5, 1 / 3], abs=1e-5)
     assert weights[2, 2].item() == pytest.approx(0.99986, abs=5e-6)
@@ -88,7 +94,8 @@ def test_item_25_sharper_keys_share_out_among_the_same_letters() -> None:
     assert (literal == 10).all()
 
 
-def test_items_29_and_30_without_positions_the_same_word_gets_the_same_output_wherever_it_stands() -> None:
+@pytest.mark.item(29, 30)
+def test_without_positions_the_same_word_gets_the_same_output_wherever_it_stands() -> None:
     words = "the cat walks on the street".split()
     vectors = {word: random(5, seed=number) for number, word in enumerate(sorted(set(words)))}
     x = torch.stack([vectors[word] for word in words])
@@ -100,13 +107,15 @@ def test_items_29_and_30_without_positions_the_same_word_gets_the_same_output_wh
     torch.testing.assert_close(self_attend(x[order])[0].mean(dim=0), found.mean(dim=0))
 
 
-def test_item_31_similar_vectors_look_at_each_other_most() -> None:
+@pytest.mark.item(31)
+def test_similar_vectors_look_at_each_other_most() -> None:
     x = torch.tensor([[3.0, 0.0], [2.9, 0.3], [0.0, 3.0], [-3.0, 0.0]])
     _, weights = self_attend(x)
     assert weights[0].argsort(descending=True).tolist() == [0, 1, 2, 3]
 
 
-def test_items_32_and_33_the_three_roles_are_matrices_and_identities_give_the_basic_form() -> None:
+@pytest.mark.item(32, 33)
+def test_the_three_roles_are_matrices_and_identities_give_the_basic_form() -> None:
     layer = MultiHead(4, 1, bias=False, scale="none").double()
     x = random(1, 6, 4)
     with torch.no_grad():
@@ -119,7 +128,8 @@ def test_items_32_and_33_the_three_roles_are_matrices_and_identities_give_the_ba
     torch.testing.assert_close(layer(x), self_attend(x)[0])
 
 
-def test_item_34_the_variance_of_scores_grows_with_the_width_and_the_scale_takes_it_back() -> None:
+@pytest.mark.item(34)
+def test_the_variance_of_scores_grows_with_the_width_and_the_scale_takes_it_back() -> None:
     for width in (16, 64, 256):
         queries, keys = random(2000, width, seed=1), random(2000, width, seed=2)
         scores = (queries * keys).sum(dim=1)
@@ -134,8 +144,9 @@ def test_item_34_the_variance_of_scores_grows_with_the_width_and_the_scale_takes
     assert jacobian(scores) < 0.01 < 0.1 < jacobian(scores / 16)
 
 
+@pytest.mark.item(34)
 @pytest.mark.parametrize(("scale", "factor"), [("head", 1 / math.sqrt(4)), ("width", 1 / math.sqrt(12)), ("none", 1.0)])
-def test_item_34_scores_are_divided_by_the_root_of_the_heads_width_or_of_the_width(scale: Any, factor: float) -> None:
+def test_scores_are_divided_by_the_root_of_the_heads_width_or_of_the_width(scale: Any, factor: float) -> None:
     layer = MultiHead(12, 3, scale=scale).double()
     x = random(2, 5, 12)
     with recording(layer, "scores", "queries", "keys") as found:
@@ -144,7 +155,8 @@ def test_item_34_scores_are_divided_by_the_root_of_the_heads_width_or_of_the_wid
     torch.testing.assert_close(found["scores"][0], raw * factor)
 
 
-def test_item_17_the_base_of_the_softmax_is_a_choice() -> None:
+@pytest.mark.item(17)
+def test_the_base_of_the_softmax_is_a_choice() -> None:
     x = random(2, 5, 12)
     layer = layer_of({"base": 3.0}).double()
     with recording(layer, "queries", "keys", "weights") as found:
@@ -153,7 +165,8 @@ def test_item_17_the_base_of_the_softmax_is_a_choice() -> None:
     torch.testing.assert_close(found["weights"][0], softmax(scores, base=3.0))
 
 
-def test_items_35_and_36_queries_may_be_fewer_than_keys_and_rows_are_weighted_rows_of_the_values() -> None:
+@pytest.mark.item(35, 36)
+def test_queries_may_be_fewer_than_keys_and_rows_are_weighted_rows_of_the_values() -> None:
     queries, keys, values = random(3, 8), random(7, 8, seed=1), random(7, 5, seed=2)
     found, weights = attend(queries, keys, values, score=Dot(8))
     assert (found.shape, weights.shape) == ((3, 5), (3, 7))
@@ -181,7 +194,8 @@ def test_general_and_additive_scores_are_their_formulas_and_have_their_gradients
 # --- masks ---------------------------------------------------------------------------------------------------
 
 
-def test_items_76_and_77_the_mask_lets_nobody_see_later_words() -> None:
+@pytest.mark.item(76, 77)
+def test_the_mask_lets_nobody_see_later_words() -> None:
     assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
     assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
     weights = softmax(random(5, 5), causal_mask(5))
@@ -295,13 +309,12 @@ def test_it_is_torchs_own_multihead_attention(cross: bool, causal: bool) -> None
     )
 
 
+@pytest.mark.item(51, 53, 54, 55)
 @pytest.mark.parametrize(
     ("kind", "projections", "out"),
     [("narrow", 24_576, 65_536), ("canonical", 196_608, 65_536), ("wide", 1_572_864, 524_288)],
 )
-def test_items_51_and_53_to_55_the_heads_have_the_parameters_of_their_kind(
-    kind: Any, projections: int, out: int
-) -> None:
+def test_the_heads_have_the_parameters_of_their_kind(kind: Any, projections: int, out: int) -> None:
     layer = MultiHead(256, 8, kind=kind, bias=False)
     assert (layer.project.weight.numel(), layer.out.weight.numel()) == (projections, out)
     k, h = 256, 8
@@ -311,8 +324,9 @@ def test_items_51_and_53_to_55_the_heads_have_the_parameters_of_their_kind(
     assert one == [tuple(parameter.shape) for parameter in MultiHead(256, 1).parameters()]
 
 
+@pytest.mark.item(56)
 @pytest.mark.parametrize(("kind", "untouched"), [("narrow", True), ("canonical", False), ("wide", False)])
-def test_item_56_a_narrow_head_sees_its_own_part_alone(kind: Any, untouched: bool) -> None:
+def test_a_narrow_head_sees_its_own_part_alone(kind: Any, untouched: bool) -> None:
     layer = MultiHead(12, 3, kind=kind).double()
     x = random(1, 5, 12)
     changed = x.clone()
@@ -326,7 +340,8 @@ def test_item_56_a_narrow_head_sees_its_own_part_alone(kind: Any, untouched: boo
     assert torch.allclose(outputs[0][:, 1:], outputs[1][:, 1:]) == untouched
 
 
-def test_item_52_one_head_must_average_and_two_need_not() -> None:
+@pytest.mark.item(52)
+def test_one_head_must_average_and_two_need_not() -> None:
     """A verb that looks at its subject and its object: with one head it gets their mean, with two it gets both."""
     subject, verb, obj = torch.eye(3, dtype=torch.float64)
     x = torch.stack([subject, verb, obj])[None]
@@ -349,8 +364,9 @@ def test_item_52_one_head_must_average_and_two_need_not() -> None:
     torch.testing.assert_close(found["outputs"][0][0, :, 1], torch.stack([subject, obj]))
 
 
+@pytest.mark.item(78)
 @pytest.mark.parametrize("options", LAYERS.values(), ids=LAYERS.keys())
-def test_item_78_going_on_is_the_same_as_reading_the_whole(options: dict[str, Any]) -> None:
+def test_going_on_is_the_same_as_reading_the_whole(options: dict[str, Any]) -> None:
     layer = layer_of(options).double()
     x = random(2, 7, 12)
     whole = layer(x, causal=True)

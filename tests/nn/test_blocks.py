@@ -18,9 +18,10 @@ def block(norm: Any = "pre", activation: Any = "gelu", **options: Any) -> Block:
     return Block(MultiHead(12, 3), FeedForward(12, 40, activation), norm=norm, **options)
 
 
+@pytest.mark.item(57)
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_item_57_a_block_is_torchs_own_encoder_layer(norm: Any, activation: Any) -> None:
+def test_a_block_is_torchs_own_encoder_layer(norm: Any, activation: Any) -> None:
     ours = block(norm, activation).double()
     theirs = nn.TransformerEncoderLayer(
         12, 3, 40, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre", dtype=torch.float64
@@ -37,7 +38,8 @@ def test_item_57_a_block_is_torchs_own_encoder_layer(norm: Any, activation: Any)
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-12, atol=1e-12)
 
 
-def test_items_60_and_65_the_feed_forward_net_sees_each_position_by_itself() -> None:
+@pytest.mark.item(60, 65)
+def test_the_feed_forward_net_sees_each_position_by_itself() -> None:
     net = FeedForward(12, 40)
     x = torch.randn(2, 6, 12)
     order = torch.randperm(6)
@@ -47,7 +49,8 @@ def test_items_60_and_65_the_feed_forward_net_sees_each_position_by_itself() -> 
     assert not torch.allclose(net(2 * x), 2 * net(x), atol=1e-3)
 
 
-def test_items_61_and_62_the_feed_forward_net_holds_two_thirds_of_the_parameters() -> None:
+@pytest.mark.item(61, 62)
+def test_the_feed_forward_net_holds_two_thirds_of_the_parameters() -> None:
     attention, net = MultiHead(64, 4, bias=False), FeedForward(64, 256, bias=False)
     counts = [sum(p.numel() for p in part.parameters()) for part in (attention, net)]
     assert counts == [4 * 64**2, 8 * 64**2]

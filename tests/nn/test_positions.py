@@ -9,7 +9,8 @@ from satchel.nn.attention import MultiHead
 from satchel.nn.positions import Alibi, Learned, Rotary, Sinusoidal, alibi_slopes, sinusoids
 
 
-def test_item_71_sines_and_cosines_in_turn() -> None:
+@pytest.mark.item(71)
+def test_sines_and_cosines_in_turn() -> None:
     assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
     assert sinusoids(2, 4)[1].tolist() == pytest.approx([0.84147, 0.54030, 0.01000, 0.99995], abs=5e-6)
     table = sinusoids(50, 8)
@@ -21,8 +22,9 @@ def test_item_71_sines_and_cosines_in_turn() -> None:
     torch.testing.assert_close(table.square().sum(dim=1), torch.full((50,), 4.0))
 
 
+@pytest.mark.item(73)
 @pytest.mark.parametrize(("width", "rises"), [(64, 6), (512, 44)])
-def test_item_73_nearer_positions_have_higher_products_up_to_a_point(width: int, rises: int) -> None:
+def test_nearer_positions_have_higher_products_up_to_a_point(width: int, rises: int) -> None:
     table = sinusoids(200, width).double()
     products = table @ table.T
     for distance in (1, 5, 30):
@@ -32,7 +34,8 @@ def test_item_73_nearer_positions_have_higher_products_up_to_a_point(width: int,
     assert next(d for d in range(1, 200) if from_first[d] > from_first[d - 1]) == rises
 
 
-def test_items_69_70_and_72_a_position_is_a_vector_as_wide_as_a_word() -> None:
+@pytest.mark.item(69, 70, 72)
+def test_a_position_is_a_vector_as_wide_as_a_word() -> None:
     for encoding in (Learned(20, 8), Sinusoidal(8)):
         assert encoding(0, 5).shape == (5, 8)
         assert torch.equal(encoding(3, 4), encoding(0, 9)[3:7])
@@ -61,7 +64,8 @@ def test_alibi_takes_what_distance_costs() -> None:
     assert torch.equal(Alibi(2)(1, 5), Alibi(2)(5, 5)[:, -1:])
 
 
-def test_item_68_without_positions_order_is_lost_and_with_them_it_is_not() -> None:
+@pytest.mark.item(68)
+def test_without_positions_order_is_lost_and_with_them_it_is_not() -> None:
     x = torch.randn(1, 5, 8)
     order = torch.tensor([2, 0, 4, 1, 3])
     plain = MultiHead(8, 2)

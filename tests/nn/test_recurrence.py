@@ -67,7 +67,8 @@ def test_a_state_that_is_handed_on_goes_on_where_it_was(cell: Any) -> None:
     torch.testing.assert_close(torch.cat([first, second], dim=1), whole, rtol=1e-12, atol=1e-12)
 
 
-def test_items_7_and_10_the_parameters_do_not_depend_on_the_length() -> None:
+@pytest.mark.item(7, 10)
+def test_the_parameters_do_not_depend_on_the_length() -> None:
     layer = RecurrentLayer("rnn", 4, 4)
     before = sum(parameter.numel() for parameter in layer.parameters())
     for length in (1, 10, 2000):
@@ -75,7 +76,8 @@ def test_items_7_and_10_the_parameters_do_not_depend_on_the_length() -> None:
     assert sum(parameter.numel() for parameter in layer.parameters()) == before == 2 * 16 + 2 * 4
 
 
-def test_item_8_a_cell_with_exact_weights_adds_up_what_it_reads() -> None:
+@pytest.mark.item(8)
+def test_a_cell_with_exact_weights_adds_up_what_it_reads() -> None:
     layer = RecurrentLayer("rnn", 1, 1, nonlinearity="relu").double()
     net: Any = layer.net
     with torch.no_grad():
@@ -93,7 +95,8 @@ def test_item_8_a_cell_with_exact_weights_adds_up_what_it_reads() -> None:
     assert small[0, -1, 0].item() != 0.015
 
 
-def test_item_9_a_cell_can_add_only_what_has_a_certain_value() -> None:
+@pytest.mark.item(9)
+def test_a_cell_can_add_only_what_has_a_certain_value() -> None:
     """Three units make a bump that is one at 2 and nothing at other whole numbers; the fourth adds it up later."""
     layer = RecurrentLayer("rnn", 1, 4, nonlinearity="relu").double()
     net: Any = layer.net

@@ -19,8 +19,9 @@ def padded() -> tuple[torch.Tensor, torch.Tensor]:
     return ids, keep
 
 
+@pytest.mark.item(91, 92)
 @pytest.mark.parametrize("name", KINDS)
-def test_items_91_and_92_a_text_is_the_mean_of_its_words_and_padding_is_none(name: str) -> None:
+def test_a_text_is_the_mean_of_its_words_and_padding_is_none(name: str) -> None:
     network = ClassificationNetwork(make(name, causal=False), 2).double().eval()
     ids, keep = padded()
     scores = network(ids, keep)

@@ -31,14 +31,16 @@ def text(length: int, seed: int = 0) -> list[int]:
 # --- pairs ---------------------------------------------------------------------------------------------------
 
 
-def test_item_81_what_comes_out_is_what_goes_in_one_place_on() -> None:
+@pytest.mark.item(81)
+def test_what_comes_out_is_what_goes_in_one_place_on() -> None:
     words = "<s> I saw the dog running".split()
     inputs, targets = shifted(torch.arange(6))
     assert [words[i] for i in inputs] == "<s> I saw the dog".split()
     assert [words[i] for i in targets] == "I saw the dog running".split()
 
 
-def test_item_85_each_row_of_a_batch_begins_again() -> None:
+@pytest.mark.item(85)
+def test_each_row_of_a_batch_begins_again() -> None:
     words = ["<s>", *"I saw the dog running in the park and it looked very excited to be there".split()]
     inputs, targets = chunked(range(1, 17), 5, 0)
     rows = [" ".join(words[i] for i in row) for row in inputs.tolist()]
@@ -53,7 +55,8 @@ def test_item_85_each_row_of_a_batch_begins_again() -> None:
 # --- head and objective --------------------------------------------------------------------------------------
 
 
-def test_item_80_the_two_forms_of_the_softmax_are_one() -> None:
+@pytest.mark.item(80)
+def test_the_two_forms_of_the_softmax_are_one() -> None:
     made = network("learned")
     ids = torch.tensor([[1, 2, 3]])
     hidden = made.encoder.encode(ids)[0, -1]
@@ -70,8 +73,9 @@ def test_a_tied_head_has_the_words_own_vectors_and_another_its_own() -> None:
     assert isinstance(tied.head, LanguageHead)
 
 
+@pytest.mark.item(82, 84)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_items_82_and_84_the_loss_of_a_batch_is_the_sum_over_prefixes_fed_one_at_a_time(name: str) -> None:
+def test_the_loss_of_a_batch_is_the_sum_over_prefixes_fed_one_at_a_time(name: str) -> None:
     made = network(name)
     inputs, targets = shifted(torch.tensor([text(10), text(10, 1)]))
     total = made.loss(inputs, targets, "sum")
@@ -84,7 +88,8 @@ def test_items_82_and_84_the_loss_of_a_batch_is_the_sum_over_prefixes_fed_one_at
     torch.testing.assert_close(made.loss(inputs, targets), total / 18)
 
 
-def test_item_75_a_model_that_sees_what_comes_copies_it_and_one_that_does_not_cannot() -> None:
+@pytest.mark.item(75)
+def test_a_model_that_sees_what_comes_copies_it_and_one_that_does_not_cannot() -> None:
     """On text that nobody can predict, the unmasked model learns all but the last position of a row."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
@@ -105,7 +110,8 @@ def test_item_75_a_model_that_sees_what_comes_copies_it_and_one_that_does_not_ca
     assert costs[True].min() > 2.2
 
 
-def test_items_87_to_89_the_average_cost_and_the_perplexity() -> None:
+@pytest.mark.item(87, 88, 89)
+def test_the_average_cost_and_the_perplexity() -> None:
     class Given:
         vocabulary, context = 2, "none"
 
@@ -132,8 +138,9 @@ def stepped(predictor: NetworkPredictor, ids: list[int]) -> Any:
     return np.array(found)
 
 
+@pytest.mark.item(1, 78)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_items_1_and_78_a_text_costs_the_sum_of_its_steps(name: str) -> None:
+def test_a_text_costs_the_sum_of_its_steps(name: str) -> None:
     predictor = NetworkPredictor(network(name), END)
     ids = [END, *text(15)]
     scores = predictor.score(np.array(ids))
@@ -267,7 +274,8 @@ def test_scoring_and_stepping_leave_no_trace() -> None:
     assert all(parameter.grad is None for parameter in made.parameters())
 
 
-def test_item_27_the_scores_of_attention_grow_with_the_square_of_the_length() -> None:
+@pytest.mark.item(27)
+def test_the_scores_of_attention_grow_with_the_square_of_the_length() -> None:
     from satchel.nn.sites import recording
 
     made = make("rotary")

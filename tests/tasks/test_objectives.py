@@ -18,10 +18,11 @@ def example(rows: int = 13, width: int = 5, classes: int = 7) -> tuple[torch.Ten
     return hidden, weight, targets
 
 
+@pytest.mark.item(80, 83)
 @pytest.mark.parametrize("at_once", [1, 7, 20, 10_000])
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_items_80_and_83_it_is_torchs_cross_entropy(at_once: int, reduction: Any, biased: bool) -> None:
+def test_it_is_torchs_cross_entropy(at_once: int, reduction: Any, biased: bool) -> None:
     hidden, weight, targets = example()
     bias = torch.randn(7, dtype=torch.float64, requires_grad=True) if biased else None
     inputs = [hidden, weight, *([bias] if bias is not None else [])]
@@ -33,7 +34,8 @@ def test_items_80_and_83_it_is_torchs_cross_entropy(at_once: int, reduction: Any
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_item_83_the_slides_sum_and_its_losses_mean_differ_by_the_number_of_targets() -> None:
+@pytest.mark.item(83)
+def test_the_slides_sum_and_its_losses_mean_differ_by_the_number_of_targets() -> None:
     hidden, weight, targets = example()
     total, mean = (cross_entropy(hidden, weight, targets, reduction=name) for name in ("sum", "mean"))
     torch.testing.assert_close(total, 12 * mean)
