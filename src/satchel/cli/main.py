@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import satchel
-from satchel.cli import answers, classifying, comparing, files, lessons, looking, probing, senses, training, translating
+from satchel.cli import classify, compare, evaluate, info, lesson, look, probe, senses, train, translate
 from satchel.errors import SatchelError
 from satchel.torchrun import launch
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (training, answers, classifying, translating, senses, looking, probing, comparing, files, lessons):
+for module in (train, evaluate, classify, translate, senses, look, probe, compare, info, lesson):
     module.add_to(app)
 
 

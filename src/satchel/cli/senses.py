@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.answers import AsJson, Run
+from satchel.cli.evaluate import AsJson, Run
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def similar(
 ) -> None:
     """Show the words most like a word, by its vector, by sense or in context; or how alike two words are."""
     from satchel import api
-    from satchel.cli import probing
+    from satchel.cli import probe
     from satchel.errors import SettingsError
     from satchel.text.display import visible
 
@@ -164,10 +164,10 @@ def similar(
         with Progress() as progress:
             progress("reading", None)
             there = model.vectors.in_context(word, context, layer, top)
-        probing.show_in_context(there, as_json)
+        probe.show_in_context(there, as_json)
         return
     if by == "embedding" or (by is None and not model.compares_senses):
-        probing.show_similar(model.vectors, word, other, top, as_json)
+        probe.show_similar(model.vectors, word, other, top, as_json)
         return
     if other is not None:
         found = model.reader.alike(word, other)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from satchel.cli.answers import AsJson, Run
-from satchel.cli.classifying import Jsonl, Out, Source, Text, check_question
+from satchel.cli.classify import Jsonl, Out, Source, Text, check_question
+from satchel.cli.evaluate import AsJson, Run
+from satchel.cli.options import Columns, Delimiter, Encoding, SourceColumn, reading
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
-from satchel.cli.reading import Columns, Delimiter, Encoding, SourceColumn, reading
 from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
     from satchel.api import Alignment, Translation, Translator
     from satchel.charts.figures import Figure
-    from satchel.cli.views import Asked
+    from satchel.cli.look.views import Asked
     from satchel.evaluation.translation import Bucket, Quality, TranslationMetrics
 
 # Shades of a table of weights, from nothing to all, and the least weight that is told.
@@ -217,7 +217,7 @@ def result_line(found: "TranslationMetrics") -> str:
 def alignment(asked: "Asked") -> None:
     """Show which words of a source a translation looked at."""
     from satchel import api
-    from satchel.cli import views
+    from satchel.cli.look import views
 
     model = api.load_translator(asked.run)
     with Progress() as progress:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from satchel.cli.look.views import Asked, tell
 from satchel.cli.output import Progress, emit_json, print_table, say
-from satchel.cli.views import Asked, tell
 
 if TYPE_CHECKING:
     from satchel.api.senses import Explanation

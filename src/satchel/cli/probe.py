@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.answers import AsJson, Run
+from satchel.cli.evaluate import AsJson, Run
+from satchel.cli.options import Columns, Delimiter, Encoding, TagsColumn, TextColumn, reading
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
-from satchel.cli.reading import Columns, Delimiter, Encoding, TagsColumn, TextColumn, reading
 
 if TYPE_CHECKING:
     from satchel.api.probing import Probed

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
-from satchel.cli.reading import (
+from satchel.cli.options import (
     Columns,
     Delimiter,
     Encoding,
@@ -21,6 +20,7 @@ from satchel.cli.reading import (
     TextColumn,
     reading,
 )
+from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
@@ -243,15 +243,15 @@ def train_json(trained: "AnyModel") -> dict[str, Any]:
 
 def _valid_json(trained: "AnyModel", valid: Any) -> dict[str, Any] | None:
     from satchel import api
-    from satchel.cli import answers, classifying, translating
+    from satchel.cli import classify, evaluate, translate
 
     if valid is None:
         return None
     if isinstance(trained, api.Translator):
-        return translating.evaluation_json(trained, valid)
+        return translate.evaluation_json(trained, valid)
     if isinstance(trained, api.LanguageModel):
-        return answers.evaluation_json(trained, valid)
-    return classifying.evaluation_json(trained, valid)
+        return evaluate.evaluation_json(trained, valid)
+    return classify.evaluation_json(trained, valid)
 
 
 def _show_plan(planned: "Plan", as_json: bool) -> None:
@@ -361,13 +361,13 @@ def _following(trained: "AnyModel", run: str) -> str:
 
 def _result_line(found: "Likelihood | ClassificationMetrics | TranslationMetrics") -> str:
     """Return how good something is, in one line."""
-    from satchel.cli import classifying, translating
+    from satchel.cli import classify, translate
     from satchel.evaluation.likelihood import Likelihood
     from satchel.evaluation.translation import TranslationMetrics
 
     if isinstance(found, TranslationMetrics):
-        return translating.result_line(found)
-    return likelihood_line(found) if isinstance(found, Likelihood) else classifying.accuracy_line(found)
+        return translate.result_line(found)
+    return likelihood_line(found) if isinstance(found, Likelihood) else classify.accuracy_line(found)
 
 
 def likelihood_line(valid: Any) -> str:
@@ -383,7 +383,7 @@ def demo(
 ) -> None:
     """Show what satchel does, in a few minutes, on text that every Python has."""
     from satchel import api, charts
-    from satchel.cli.comparing import show_comparison, show_mix
+    from satchel.cli.compare import show_comparison, show_mix
     from satchel.text.display import safe
 
     del no_serve  # for the workbench, which is not part of this version
@@ -446,7 +446,7 @@ def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
     """Show what the senses of a few words are, which of them moved a prediction, and who looked at whom."""
     from satchel import charts
     from satchel.api.reporting import write_report
-    from satchel.cli.contributions import show_explanation
+    from satchel.cli.look.contributions import show_explanation
     from satchel.cli.senses import show_senses
 
     say(f"\n$ satchel senses {trained.folder} {' '.join(DEMO_WORDS)} --top 6")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.answers import AsJson, Run
+from satchel.cli.evaluate import AsJson, Run
+from satchel.cli.options import Columns, Delimiter, Encoding, EncodingErrors, LabelColumn, TextColumn, reading
 from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
-from satchel.cli.reading import Columns, Delimiter, Encoding, EncodingErrors, LabelColumn, TextColumn, reading
 
 
 def add_to(app: typer.Typer) -> None:

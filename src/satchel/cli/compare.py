@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from satchel.cli.answers import AsJson, evaluation_json
+from satchel.cli.evaluate import AsJson, evaluation_json
 from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:

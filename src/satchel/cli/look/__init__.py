@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from satchel.cli import contributions, translating, views
-from satchel.cli.answers import AsJson, Run
+from satchel.cli import translate
+from satchel.cli.evaluate import AsJson, Run
+from satchel.cli.look import contributions, views
 from satchel.cli.output import Progress, say, text_argument
 
 # What can be looked at, who shows it, and the options that belong to it.
@@ -20,7 +21,7 @@ VIEWS: dict[str, tuple[Callable[[views.Asked], None], tuple[str, ...]]] = {
     "senses": (contributions.weights, ()),
     "contributions": (contributions.contributions, ("--target", "--versus", "--data")),
     "attribution": (views.attribution, ("--target", "--versus", "--method")),
-    "alignment": (translating.alignment, ("--target", "--source", "--layer", "--head")),
+    "alignment": (translate.alignment, ("--target", "--source", "--layer", "--head")),
     "patterns": (views.patterns, ("--target", "--data", "--layer", "--pattern")),
     "ablation": (views.ablation, ("--data",)),
     "embeddings": (views.embeddings, ("--sense",)),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.answers import AsJson, Run
+from satchel.cli.evaluate import AsJson, Run
+from satchel.cli.options import Columns, Delimiter, Encoding, TextColumn, reading
 from satchel.cli.output import emit_json, print_pairs, print_table, say, text_argument
-from satchel.cli.reading import Columns, Delimiter, Encoding, TextColumn, reading
 from satchel.cli.rows import answer_file, answer_stream
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _show(model: "Classifier", text: str, as_json: bool) -> None:
 def _show_reasons(model: "Classifier", prediction: "Prediction") -> None:
     """Print the words of a text, tinted by what they add to its label, and those that add most."""
     from satchel.api.senses import above_mean
-    from satchel.cli.contributions import show_words
+    from satchel.cli.look.contributions import show_words
     from satchel.text.display import visible
 
     own = above_mean(model.contributions(prediction.text))[model.labels.index(prediction.label)]

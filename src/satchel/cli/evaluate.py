@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
-from satchel.cli.reading import (
+from satchel.cli.options import (
     Columns,
     Delimiter,
     Encoding,
@@ -21,6 +20,7 @@ from satchel.cli.reading import (
     TextColumn,
     reading,
 )
+from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say, text_argument
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel, Translator
@@ -61,7 +61,7 @@ def evaluate(
 ) -> None:
     """Say how good a model is: perplexity and bits per byte; accuracy, F1 and calibration; BLEU and chrF."""
     from satchel import api
-    from satchel.cli import classifying, senses
+    from satchel.cli import classify, senses
     from satchel.errors import SettingsError
 
     changes = reading(
@@ -102,7 +102,7 @@ def evaluate(
         _show_distances(found, as_json)
         return
     if not isinstance(model, api.LanguageModel):
-        classifying.show_evaluation(model, judged, errors, as_json)
+        classify.show_evaluation(model, judged, errors, as_json)
         return
     if as_json:
         emit_json(evaluation_json(model, result))
@@ -128,21 +128,21 @@ def _translations(
     progress: Progress,
 ) -> Callable[[bool], None]:
     """Return what tells how good a translator is."""
-    from satchel.cli import translating
+    from satchel.cli import translate
     from satchel.errors import SettingsError
 
     if errors is not None:
         raise SettingsError("--errors is for classifiers and taggers", "`satchel translate --input` writes every row")
     if by is None:
         found = model.evaluate(data, reading=changes, progress=progress, **options)
-        return lambda as_json: translating.show_evaluation(model, found, as_json)
+        return lambda as_json: translate.show_evaluation(model, found, as_json)
     if by not in ("length", "position"):
         raise SettingsError(f"--by {by}: found no such way to part translations", "expected length or position")
     if by == "length":
         buckets = model.by_length(data, reading=changes, progress=progress, **options)
     else:
         buckets = model.by_position(data, reading=changes, progress=progress)
-    return lambda as_json: translating.show_buckets(buckets, by, as_json)
+    return lambda as_json: translate.show_buckets(buckets, by, as_json)
 
 
 def by_distance(model: Any, data: str | None, by: str, changes: dict[str, Any], progress: Progress) -> "list[Distance]":

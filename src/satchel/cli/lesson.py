@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.answers import AsJson
+from satchel.cli.evaluate import AsJson
 from satchel.cli.output import emit_json, print_table, say
 
 if TYPE_CHECKING:
