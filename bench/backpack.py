@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 import satchel
 from measuring import write_recipe
-from satchel.api.recipes import read_recipe
 from satchel.data.tokens import open_tokens
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.build import build_encoder
@@ -33,6 +32,7 @@ from satchel.models.transformer import TransformerSettings
 from satchel.nn.attention import causal_mask
 from satchel.runs import folder as runs
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
+from satchel.training.recipes import read_recipe
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SHAPE: dict[str, Any] = {"width": 384, "layers": 6, "heads": 6, "context": 256}

@@ -20,8 +20,8 @@ from typing import Any
 
 import satchel
 from satchel import api
-from satchel.api.defaults import SHAPES, Shape, ngram_order
 from satchel.config import flatten
+from satchel.training.defaults import SHAPES, Shape, ngram_order
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

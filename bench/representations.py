@@ -20,10 +20,10 @@ from typing import Any
 import satchel
 from measuring import write_recipe
 from satchel.api.probing import Probed
-from satchel.api.recipes import read_recipe
 from satchel.datasets.builtin import BUILTINS
 from satchel.datasets.polysemy import WORDS
 from satchel.text.reading import DataSettings
+from satchel.training.recipes import read_recipe
 
 SHAPE = ("width", "layers", "heads", "context")
 # Sentences of each word that are compared with each other.

@@ -22,11 +22,11 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 import satchel
 from measuring import write_recipe
-from satchel.api.recipes import read_recipe
 from satchel.datasets.builtin import BUILTINS
 from satchel.datasets.polysemy import WORDS, entropy_per_word
 from satchel.inspection.contributions import of_text
 from satchel.text.reading import DataSettings
+from satchel.training.recipes import read_recipe
 
 SHAPE = ("width", "layers", "heads", "context")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from satchel import config
-from satchel.api.settings import LanguageSettings
 from satchel.errors import SettingsError
+from satchel.training.run_settings import LanguageSettings
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import satchel
-from satchel.api.comparing import compare
+from satchel.api.compare import compare
 from satchel.models import build_encoder
 from satchel.models.encoder import CausalEncoder
 from satchel.models.recurrent import Recurrent, RecurrentSettings

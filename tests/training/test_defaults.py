@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from satchel import api
-from satchel.api import defaults
-from satchel.api.defaults import SHAPES, Budget, minutes_of_work
 from satchel.cli.main import run as run_command
+from satchel.training import defaults
+from satchel.training.defaults import SHAPES, Budget, minutes_of_work
 
 
 @pytest.fixture

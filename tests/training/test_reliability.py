@@ -30,12 +30,13 @@ import torch
 
 import satchel
 from satchel import api, durable, tensors
-from satchel.api import events, jobs
 from satchel.cli import main as command_line
 from satchel.data.batches import generator
 from satchel.errors import RunError
 from satchel.runs import checkpoint
+from satchel.training import callbacks as events
 from satchel.training import loop, saving
+from satchel.training import run_jobs as jobs
 from satchel.training.jobs import LanguageJob
 from tests.faults.system import Fault, contents, error_at, faulty, fork, kill_at, leave
 from tests.training import test_resume

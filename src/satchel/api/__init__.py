@@ -1,9 +1,9 @@
 """What people hold in their hands: `satchel.train`, `satchel.load`, and the models they return."""
 
 from satchel.api.classification import Classifier, Prediction
-from satchel.api.comparing import MixReport, compare, mix
+from satchel.api.compare import MixReport, compare, mix
 from satchel.api.language import LanguageModel, bits_by_step, cost_by_order
-from satchel.api.loading import (
+from satchel.api.load import (
     import_arpa,
     load,
     load_classifier,
@@ -12,11 +12,11 @@ from satchel.api.loading import (
     load_tagger,
     load_translator,
 )
-from satchel.api.planning import Plan, plan
-from satchel.api.recipes import RECIPES
 from satchel.api.tagging import Tagger, Tagging
-from satchel.api.training import resume, run_plan, train
+from satchel.api.train import resume, run_plan, train
 from satchel.api.translation import Alignment, Translation, Translator
+from satchel.training.plan import Plan, plan
+from satchel.training.recipes import RECIPES
 
 __all__ = [
     "RECIPES",

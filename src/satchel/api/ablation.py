@@ -10,14 +10,14 @@ from typing import Literal, TypeVar
 
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.models import Model
-from satchel.api.networks import predictor_of
-from satchel.api.settings import Progress, silent
+from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.data.tokens import TokenFile, decoded, scratch_tokens
 from satchel.errors import DataError, RunError
 from satchel.inspection.ablation import Head, heads_of, zeroing
 from satchel.inspection.patched import view
+from satchel.progress import Progress, silent
+from satchel.tasks.predictors import predictor_of
 
 # As much of a text is enough to tell heads apart.
 TOKENS_SEEN = 20_000

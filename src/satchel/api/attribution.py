@@ -9,7 +9,7 @@ import numpy as np
 
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.models import Model
+from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.charts import html
 from satchel.data.tagged import scratch_tagged, units

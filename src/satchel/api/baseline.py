@@ -1,9 +1,7 @@
 """What counting makes of the data a network was trained on: fitted in a second or two, and said beside it."""
 
 from satchel.api.classification import Classifier
-from satchel.api.defaults import ngram_order
 from satchel.api.language import LanguageModel
-from satchel.api.settings import Progress
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.data.examples import read_classes
@@ -14,7 +12,9 @@ from satchel.ngram.classes import ClassNgramSettings, estimate_classes
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.predictor import Ids
+from satchel.progress import Progress
 from satchel.runs import folder as runs
+from satchel.training.defaults import ngram_order
 
 # More tokens than this take longer to count than anybody wants to wait for a comparison.
 MOST_TOKENS = 20_000_000

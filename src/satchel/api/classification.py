@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from satchel import config, durable
-from satchel.api.models import Model, TrainReport
-from satchel.api.planning import Plan
-from satchel.api.rows import write_labelled
-from satchel.api.settings import ClassifierSettings, Progress, silent
+from satchel.api.model import Model, TrainReport
 from satchel.charts import html
 from satchel.data.examples import Ints, folds, numbered, read_classes, scratch_examples
 from satchel.data.tokens import TokenFile, decoded, open_tokens
@@ -21,15 +18,19 @@ from satchel.errors import DataError
 from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
 from satchel.predictor import Floats, Labeller
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text import answers
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
 from satchel.text.tokenizer import Tokenizer
+from satchel.training.plan import Plan
+from satchel.training.rows import write_labelled
+from satchel.training.run_settings import ClassifierSettings
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings
     from satchel.api.senses import Explanation
+    from satchel.training.networks import NetworkSettings
 
 # As many texts at once as are worth it; more would only take memory.
 BATCH = 1024

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from satchel import config, durable
-from satchel.api.models import Model, TrainReport
-from satchel.api.planning import Plan
-from satchel.api.settings import LanguageSettings, MixRunSettings, Progress, SharedSettings, silent
+from satchel.api.model import Model, TrainReport
 from satchel.charts import html
-from satchel.data.tokens import Split, TokenFile, TokenWriter, decoded, open_tokens, scratch_tokens, write_tokens
-from satchel.datasets.corpora import open_corpus
+from satchel.data.tokens import TokenFile, decoded, open_tokens, scratch_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.evaluation.recall import Distance, recall
@@ -25,14 +22,18 @@ from satchel.ngram import arpa
 from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.predictor import Floats, Ids, Predictor
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import visible
-from satchel.text.reading import Corpus, Piece, bytes_source
-from satchel.text.tokenizer import Tokenizer, train_tokenizer
+from satchel.text.reading import Corpus, bytes_source
+from satchel.text.tokenizer import Tokenizer
+from satchel.training.plan import Plan
+from satchel.training.run_settings import LanguageSettings, MixRunSettings
+from satchel.training.token_files import write_token_files
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings
     from satchel.api.senses import Explanation
+    from satchel.training.networks import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -262,64 +263,6 @@ def fit_language_model(
         counts=tokens.counts,
     )
     return trained
-
-
-def write_token_files(
-    folder: durable.NewFolder, corpus: Corpus, sha256: str, planned: Plan, progress: Progress
-) -> Tokenizer:
-    """Write the train tokens, and the validation tokens if there are any; return the tokenizer."""
-    settings = planned.settings
-    rule, held_out = settings.data.documents, settings.data.valid
-    split = Split(held_out if isinstance(held_out, float) else 0.0, settings.training.seed)
-    # The tokenizer and a split of a stream need to know how much text there is.
-    characters = 0
-    for piece in corpus.pieces(rule):
-        characters += len(piece.text)
-        progress("reading", None)
-    if not characters:
-        raise DataError("found no text, expected at least one token", "give a file with text in it", where=corpus.name)
-
-    def part(is_valid: bool) -> Iterator[Piece]:
-        for is_held_out, piece in split.parts(corpus, rule, characters):
-            if is_held_out == is_valid:
-                yield piece
-
-    def report(done: int) -> None:
-        progress("tokenizing", min(1.0, done / characters))
-
-    tokenizer = planned.tokenizer
-    if tokenizer is None:
-        progress("learning the tokenizer", None)
-        texts = (piece.text for piece in part(is_valid=False))
-        tokenizer = train_tokenizer(settings.tokenizer, texts, characters)
-    _write_part(folder, runs.TRAIN_TOKENS, tokenizer, part(is_valid=False), settings, sha256, report)
-    if isinstance(held_out, str):
-        other = open_corpus(held_out, settings.data, settings.training.seed, part="valid")
-        _write_part(folder, runs.VALID_TOKENS, tokenizer, other.pieces(rule), settings, other.identity(), report)
-    elif held_out > 0:
-        _write_part(folder, runs.VALID_TOKENS, tokenizer, part(is_valid=True), settings, sha256, report)
-    return tokenizer
-
-
-def _write_part(
-    folder: durable.NewFolder,
-    name: str,
-    tokenizer: Tokenizer,
-    pieces: Iterator[Piece],
-    settings: SharedSettings,
-    sha256: str,
-    report: Callable[[int], None],
-) -> None:
-    with folder.create(name) as handle:
-        writer = TokenWriter(handle, tokenizer, settings.data.documents)
-        counts = write_tokens(writer, pieces, report)
-        writer.finish(sha256)
-    if not counts.tokens:
-        is_valid = name == runs.VALID_TOKENS
-        raise DataError(
-            f"the {'validation' if is_valid else 'training'} part has no token in it",
-            "give more text, another fraction, or a file with --valid",
-        )
 
 
 def _facts(fitted: Estimate, tokens: TokenFile, corpus: Corpus) -> dict[str, Any]:

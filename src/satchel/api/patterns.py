@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from satchel.api.models import Model
+from satchel.api.model import Model
 from satchel.api.translation import Translator
 from satchel.errors import DataError, SettingsError
 from satchel.inspection.patterns import GENERAL, PATTERNS, HeadFit, Pattern, Places, at, rank, same

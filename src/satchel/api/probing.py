@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from satchel import config
-from satchel.api.settings import Progress, silent
 from satchel.data.batches import Ints, find_texts
 from satchel.data.examples import held_out, numbered
 from satchel.data.tagged import Unit, scratch_tagged, tags_of, unit_of, units
@@ -18,11 +17,12 @@ from satchel.errors import DataError
 from satchel.inspection.hidden_states import Span, of_words, read_states
 from satchel.inspection.probing import Baselines, LayerProbe, baselines, probed
 from satchel.predictor import Floats, Ids
+from satchel.progress import Progress, silent
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import Tagged, read_tagged, table_format, without_header
 
 if TYPE_CHECKING:
-    from satchel.api.models import Model
+    from satchel.api.model import Model
     from satchel.api.representations import VectorReader
 
 # The share of rows that is held out, and how many tagged words are read at most.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from satchel.api.language import LanguageModel
-from satchel.api.models import Model
+from satchel.api.model import Model
 from satchel.api.senses import Context, Neighbours, WordSimilarity
 from satchel.api.translation import Translator
 from satchel.data.batches import find_texts

@@ -10,8 +10,7 @@ import torch
 
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.models import Model
-from satchel.api.settings import Progress, silent
+from satchel.api.model import Model
 from satchel.charts import html
 from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
@@ -22,6 +21,7 @@ from satchel.inspection.senses import HARDLY_USED, SenseView, Use, pieces_of, si
 from satchel.inspection.targets import known_ids, likeliest, next_token, read_prefix
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork

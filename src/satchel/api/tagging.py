@@ -10,9 +10,7 @@ import numpy as np
 
 from satchel import config
 from satchel.api.classification import LabelledPredictions
-from satchel.api.models import Model
-from satchel.api.rows import check_unit
-from satchel.api.settings import Progress, silent
+from satchel.api.model import Model
 from satchel.charts import html
 from satchel.data.batches import NO_TARGET
 from satchel.data.examples import numbered, read_classes
@@ -20,12 +18,14 @@ from satchel.data.tagged import Unit, scratch_tagged, tags_of, units
 from satchel.errors import DataError
 from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.predictor import Labeller
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import read_tagged, without_header
 from satchel.text.tokenizer import Tokenizer
+from satchel.training.rows import check_unit
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings
+    from satchel.training.networks import NetworkSettings
 
 BATCH = 1024
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.models import Model
+from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.data.tagged import scratch_tagged

@@ -11,9 +11,7 @@ import numpy as np
 
 from satchel import config
 from satchel.api.language import TextScore
-from satchel.api.models import Model
-from satchel.api.pairs import read_held_out
-from satchel.api.settings import Progress, silent
+from satchel.api.model import Model
 from satchel.charts import html
 from satchel.data.batches import find_texts
 from satchel.data.tokens import decoded, open_tokens
@@ -32,16 +30,18 @@ from satchel.evaluation.translation import (
 )
 from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import TextPair, read_pairs, without_header
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
+from satchel.training.pairs import read_held_out
 
 if TYPE_CHECKING:
-    from satchel.api.networks import TranslationSettings
     from satchel.charts.figures import Figure
     from satchel.generation.beam import BeamSettings, Hypothesis
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
+    from satchel.training.networks import TranslationSettings
 
 # Sources that are translated together.
 BATCH = 1024

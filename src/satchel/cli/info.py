@@ -137,9 +137,9 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Describe a run, what a network would cost, or this installation."""
-    from satchel.api import describe
+    from satchel.api.info import describe
 
-    found = describe.describe(name)
+    found = describe(name)
     if as_json:
         emit_json(found)
         return

@@ -25,7 +25,7 @@ from satchel.torchrun import launch
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel, Plan
-    from satchel.api.loading import AnyModel
+    from satchel.api.load import AnyModel
     from satchel.charts.figures import Figure
     from satchel.evaluation.classification import ClassificationMetrics
     from satchel.evaluation.likelihood import Likelihood
@@ -445,7 +445,7 @@ def demo(
 def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
     """Show what the senses of a few words are, which of them moved a prediction, and who looked at whom."""
     from satchel import charts
-    from satchel.api.reporting import write_report
+    from satchel.api.report import write_report
     from satchel.cli.look.contributions import show_explanation
     from satchel.cli.senses import show_senses
 

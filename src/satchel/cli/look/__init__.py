@@ -87,7 +87,7 @@ def report(
 ) -> None:
     """Write what a run is, how it went, what it writes and what is inside as one page that needs no network."""
     from satchel import api
-    from satchel.api.reporting import write_report
+    from satchel.api.report import write_report
 
     with Progress() as progress:
         path = write_report(api.load_model(run), out, progress)

@@ -10,7 +10,7 @@ from satchel.cli import drawing
 from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:
-    from satchel.api.models import Model
+    from satchel.api.model import Model
     from satchel.charts.figures import Figure
     from satchel.inspection.attribution import Instead
     from satchel.inspection.trace import Trace
@@ -319,7 +319,7 @@ def embeddings(asked: Asked) -> None:
 def training(asked: Asked) -> None:
     """Show how a training went; of several runs, side by side (RUN,RUN)."""
     from satchel import api, charts
-    from satchel.api.reporting import curve_of
+    from satchel.api.report import curve_of
     from satchel.errors import RunError
 
     found = {run: curve_of(api.load_model(run)) for run in asked.run.split(",")}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import satchel
 from satchel import config, tensors
-from satchel.api.loading import read_settings
-from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, build_settings
+from satchel.api.load import read_settings
 from satchel.errors import SettingsError
 from satchel.runs import folder as runs
+from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings, build_settings
 
 if TYPE_CHECKING:
     from satchel.models.costs import Costs
@@ -49,7 +49,7 @@ def _settings_file(name: str) -> dict[str, Any]:
     settings = build_settings(tree, name)
     if isinstance(settings, (LanguageSettings, ClassifierSettings)):
         return {"settings": settings.model_dump(mode="json")}
-    from satchel.api.networks import network_costs
+    from satchel.training.networks import network_costs
 
     costs = network_costs(settings, settings.vocabulary)
     return {"settings": settings.model_dump(mode="json"), "vocabulary": settings.vocabulary, **_costs(costs)}
@@ -57,7 +57,7 @@ def _settings_file(name: str) -> dict[str, Any]:
 
 def _papers(name: str) -> dict[str, Any]:
     """Return the costs of a model of a paper, or of all that begin with this name."""
-    from satchel.api.networks import PRESETS
+    from satchel.training.networks import PRESETS
 
     chosen = [preset for preset in PRESETS.values() if preset.name == name]
     if chosen:
@@ -109,7 +109,7 @@ def _run(folder: Path) -> dict[str, Any]:
     }
     counted: dict[str, Any] = {}
     if not isinstance(settings, (LanguageSettings, ClassifierSettings, MixRunSettings)):
-        from satchel.api.networks import network_costs, site_names
+        from satchel.training.networks import network_costs, site_names
 
         vocabulary = described.tokenizer.size + 1
         counted = _costs(network_costs(settings, vocabulary))

@@ -10,9 +10,8 @@ import numpy as np
 from satchel import durable
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.loading import load_language_model, load_model
-from satchel.api.models import Model
-from satchel.api.settings import MixRunSettings, MixSettings, Progress, silent
+from satchel.api.load import load_language_model, load_model
+from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.data.tokens import TokenCounts, TokenFile, decoded, scratch_tokens
@@ -23,9 +22,11 @@ from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.evaluation.translation import by_sentence
 from satchel.generation.mixing import Mix, learn_weights, part_logprobs
 from satchel.predictor import Ids
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
+from satchel.training.run_settings import MixRunSettings, MixSettings
 
 
 def compare(names: Sequence[str | Path], data: str | Path | None = None, *, progress: Progress = silent) -> Comparison:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from satchel import durable
-from satchel.api.planning import Plan
-from satchel.api.settings import Progress
 from satchel.data.examples import pieces, write_examples
 from satchel.data.pairs import held_out_pairs
 from satchel.data.tokens import TokenCounts
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
+from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tables import TextPair, read_objects, read_pairs, value
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
+from satchel.training.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ import numpy as np
 import torch
 
 from satchel import tensors
-from satchel.api.networks import NetworkSettings, TrainedSettings, TranslationSettings, load_network, load_translator
-from satchel.api.pairs import read_held_out
 from satchel.data.batches import NO_TARGET
 from satchel.data.bpe_dropout import merged_of
 from satchel.data.examples import read_classes
@@ -25,7 +23,15 @@ from satchel.tasks.tagging import TaggingNetwork
 from satchel.text.tables import TextPair
 from satchel.text.tokenizer import Tokenizer
 from satchel.training.jobs import Aside, LabelJob, LanguageJob
+from satchel.training.networks import (
+    NetworkSettings,
+    TrainedSettings,
+    TranslationSettings,
+    load_network,
+    load_translator,
+)
 from satchel.training.pair_job import PairJob, Side
+from satchel.training.pairs import read_held_out
 
 SAMPLE_TOKENS = 60
 

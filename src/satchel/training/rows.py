@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel import durable
-from satchel.api.planning import Plan
-from satchel.api.settings import Progress
 from satchel.data.examples import Ints, held_out, numbered, pieces, write_classes, write_examples
 from satchel.data.tagged import Unit, placed, tags_of, unit_of, write_tagged
 from satchel.data.tokens import TokenWriter
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
+from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus
 from satchel.text.tables import Example, Tagged, read_examples, read_tagged
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
+from satchel.training.plan import Plan
 
 T = TypeVar("T")
 

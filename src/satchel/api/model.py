@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from satchel import config
-from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
 from satchel.charts import html
 from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
 from satchel.datasets.builtin import variant
@@ -16,14 +15,15 @@ from satchel.errors import RunError
 from satchel.evaluation.classification import ClassificationMetrics
 from satchel.evaluation.likelihood import Likelihood
 from satchel.evaluation.translation import TranslationMetrics
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tokenizer import Tokenizer
+from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings
 
 if TYPE_CHECKING:
     from satchel.api.ablation import HeadCosts
     from satchel.api.attribution import ComparedAttributions, Target, WordAttributions
-    from satchel.api.networks import NetworkSettings, TranslationSettings
     from satchel.api.patterns import Patterns
     from satchel.api.probing import Probed
     from satchel.api.representations import VectorReader
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from satchel.inspection.lens import Lens
     from satchel.inspection.patterns import Pattern
     from satchel.inspection.trace import Trace
+    from satchel.training.networks import NetworkSettings, TranslationSettings
 
 
 # As many labels as a notebook lists.

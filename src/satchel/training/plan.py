@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from satchel import config
-from satchel.api import defaults
-from satchel.api.recipes import read_recipe
-from satchel.api.settings import NETWORKS, TASKS, ClassifierSettings, LanguageSettings, build_settings
 from satchel.data.tagged import are_characters
 from satchel.datasets.builtin import BUILTINS, variant
 from satchel.datasets.corpora import infer_task, open_corpus
@@ -18,9 +15,12 @@ from satchel.runs.folder import read_config
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer
+from satchel.training import defaults
+from satchel.training.recipes import read_recipe
+from satchel.training.run_settings import NETWORKS, TASKS, ClassifierSettings, LanguageSettings, build_settings
 
 if TYPE_CHECKING:
-    from satchel.api.settings import RunSettings
+    from satchel.training.run_settings import RunSettings
 
 
 USUAL_MINUTES = 5.0
@@ -68,7 +68,7 @@ class Plan:
 
     def _network_estimates(self, vocabulary: int) -> dict[str, int]:
         """Return the parameters of a network, and the memory its training takes: weights, gradients and two moments."""
-        from satchel.api.networks import TrainedSettings, network_costs
+        from satchel.training.networks import TrainedSettings, network_costs
 
         assert isinstance(self.settings, TrainedSettings)
         costs, training = network_costs(self.settings, vocabulary), self.settings.training

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from satchel.api.jobs import Sampler
-from satchel.api.settings import Progress
 from satchel.errors import MachineError, SatchelError
 from satchel.inspection.senses import HARDLY_USED
+from satchel.progress import Progress
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.text.display import visible
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
+from satchel.training.run_jobs import Sampler
 
 # A sample is shown no more often than this, in seconds of training.
 SAMPLE_EVERY = 30.0

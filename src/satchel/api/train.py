@@ -8,14 +8,15 @@ from typing import Any, Unpack
 from satchel import durable
 from satchel.api.classification import Classifier, fit_classifier
 from satchel.api.language import LanguageModel, fit_language_model
-from satchel.api.loading import AnyModel, read_settings
-from satchel.api.planning import Plan, TrainOptions, default_out, plan
-from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, silent
+from satchel.api.load import AnyModel, read_settings
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError, SettingsError
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, stdin_source
 from satchel.torchrun import launch
+from satchel.training.plan import Plan, TrainOptions, default_out, plan
+from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings
 
 
 def ignored(text: str) -> None:
@@ -57,9 +58,10 @@ def run_plan(
         if launch().size > 1:
             raise SettingsError("n-grams are counted by one process", "start it without torchrun")
         return _count(planned, target, force, progress)
-    from satchel.api.events import Watcher
-    from satchel.api.network_training import check_machine, prepare, train_run
+    from satchel.api.train_network import train_run
+    from satchel.training.callbacks import Watcher
     from satchel.training.distributed import joined
+    from satchel.training.prepare import check_machine, prepare
 
     check_machine(settings)
     with joined() as team:
@@ -113,8 +115,8 @@ def resume(
     described = runs.read_config(Path(run))
     if isinstance(read_settings(described, Path(run)), (LanguageSettings, ClassifierSettings, MixRunSettings)):
         raise RunError("was counted, not trained in steps: there is nothing to go on with", where=str(run))
-    from satchel.api.events import Watcher
-    from satchel.api.network_training import train_run
+    from satchel.api.train_network import train_run
+    from satchel.training.callbacks import Watcher
     from satchel.training.distributed import joined
 
     with joined() as team:

@@ -11,14 +11,14 @@ from satchel import charts, durable
 from satchel.api.baseline import counting_baseline
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel, bits_by_step
-from satchel.api.models import Model
-from satchel.api.settings import Progress, silent
+from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.charts import figures, themes
 from satchel.charts.figures import Figure
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import RunError, SettingsError
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import visible
 

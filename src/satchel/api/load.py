@@ -8,7 +8,6 @@ import numpy as np
 from satchel import config, durable, tensors
 from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
-from satchel.api.settings import ClassifierSettings, LanguageSettings, MixRunSettings, Progress, build_settings, silent
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.errors import RunError
@@ -16,12 +15,14 @@ from satchel.generation.mixing import Mix
 from satchel.ngram import arpa
 from satchel.ngram.classes import class_tables_from_arrays
 from satchel.ngram.tables import Table, table_from_arrays
+from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines
 from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
+from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings, build_settings
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings, TranslationSettings
+    from satchel.training.networks import NetworkSettings, TranslationSettings
 
 
 def load(run: str | Path, *, model: Any = None) -> Any:
@@ -72,7 +73,7 @@ def _translator(
     described: runs.RunConfig,
     folder: Path,
 ) -> Translator:
-    from satchel.api.networks import load_translator
+    from satchel.training.networks import load_translator
 
     tokenizers = runs.read_source_tokenizer(folder, described) or tokenizer, tokenizer
     network = load_translator(folder, settings, tokenizers, arrays)
@@ -87,8 +88,9 @@ def _network_model(
     folder: Path,
     own: Any,
 ) -> LanguageModel | Classifier | Tagger:
-    from satchel.api.networks import load_network, predictor_of
     from satchel.tasks.language import NetworkPredictor
+    from satchel.tasks.predictors import predictor_of
+    from satchel.training.networks import load_network
 
     network = load_network(folder, settings, tokenizer, len(described.labels), arrays, own)
     predictor = predictor_of(network, tokenizer.boundary)

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from satchel import tensors
-from satchel.api.settings import SharedSettings
 from satchel.errors import RunError, SettingsError
 from satchel.inspection import trace
 from satchel.models.build import EncoderSettings, PairSettings, build_encoder, build_pair
@@ -22,12 +21,13 @@ from satchel.models.transformer_pair import TransformerPairSettings
 from satchel.ngram.tables import Table, table_from_arrays
 from satchel.nn.sites import sites
 from satchel.runs import folder as runs
-from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
-from satchel.tasks.language import LanguageNetwork, NetworkPredictor
-from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
+from satchel.tasks.classification import ClassificationNetwork
+from satchel.tasks.language import LanguageNetwork
+from satchel.tasks.tagging import TaggingNetwork
 from satchel.tasks.translation import TranslationNetwork
 from satchel.text.tokenizer import Tokenizer, default_size
 from satchel.training import saving
+from satchel.training.run_settings import SharedSettings
 from satchel.training.settings import TrainingSettings
 
 Network = LanguageNetwork | TaggingNetwork | ClassificationNetwork | TranslationNetwork
@@ -187,16 +187,3 @@ def read_ngram(run: Path, order: int, tokenizer: Tokenizer) -> Table:
     if metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError("belongs to another run: its tokenizer is another one", where=str(path))
     return table_from_arrays(arrays, tokenizer.size + 1, order, str(path))
-
-
-def predictor_of(
-    network: LanguageNetwork | TaggingNetwork | ClassificationNetwork, boundary: int
-) -> NetworkPredictor | NetworkLabeller | NetworkTagger:
-    """Return what evaluation and generation ask."""
-    match network:
-        case LanguageNetwork():
-            return NetworkPredictor(network, boundary)
-        case TaggingNetwork():
-            return NetworkTagger(network, boundary)
-        case ClassificationNetwork():
-            return NetworkLabeller(network, boundary)

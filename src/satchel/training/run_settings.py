@@ -1,6 +1,5 @@
-"""The whole tree of settings of a run, and how a long task says how far it is."""
+"""The settings of a run: data, tokenizer, model, training."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import Field
@@ -13,13 +12,6 @@ from satchel.ngram.smoothing import NgramSettings
 from satchel.text.reading import DataSettings
 from satchel.text.tokenizer import TokenizerSettings
 from satchel.training.settings import SeedSettings
-
-# What is going on, and how much of it is done (None where nobody can tell).
-Progress = Callable[[str, float | None], None]
-
-
-def silent(stage: str, done: float | None) -> None:
-    del stage, done
 
 
 class MixSettings(Settings):
@@ -59,7 +51,7 @@ class ClassifierSettings(SharedSettings):
 
 
 if TYPE_CHECKING:
-    from satchel.api.networks import NetworkSettings, TranslationSettings
+    from satchel.training.networks import NetworkSettings, TranslationSettings
 
     RunSettings: TypeAlias = LanguageSettings | ClassifierSettings | NetworkSettings | TranslationSettings
 
@@ -96,7 +88,7 @@ def build_settings(tree: config.Tree, where: str = "") -> "RunSettings":
             where=where,
         )
     if kind != "ngram":
-        from satchel.api.networks import NetworkSettings, TranslationSettings
+        from satchel.training.networks import NetworkSettings, TranslationSettings
 
         if task == "translate":
             return config.build(TranslationSettings, tree, where)
