@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from satchel import nn as nn
     from satchel.api.classification import Classifier as Classifier
     from satchel.api.language import LanguageModel as LanguageModel
-    from satchel.api.tagging import Tagger as Tagger
-    from satchel.api.translation import Translator as Translator
     from satchel.api.load import load as load
+    from satchel.api.tagging import Tagger as Tagger
     from satchel.api.train import train as train
+    from satchel.api.translation import Translator as Translator
     from satchel.errors import SatchelError as SatchelError
 
 # Where each public name lives. Importing satchel imports none of it, so that it costs nothing.
