@@ -254,7 +254,7 @@ def _show_alignment(found: "Alignment") -> None:
     """Print a row for each target word; source words that do not fit beside each other come in parts."""
     from rich.cells import cell_len
 
-    from satchel.cli.drawing import console
+    from satchel.charts.terminal import console
     from satchel.text.display import visible
 
     def width(column: Sequence[str]) -> int:

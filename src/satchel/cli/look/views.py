@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from satchel.cli import drawing
+from satchel.charts import terminal as drawing
 from satchel.cli.output import Progress, emit_json, print_table, say
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from satchel.cli import drawing
+from satchel.charts import terminal as drawing
 
 
 @pytest.fixture(autouse=True)
