@@ -271,12 +271,6 @@ def test_the_command_makes_the_same_steps_again() -> None:
 # --- colours -------------------------------------------------------------------------------------------
 
 
-def test_the_colours_are_those_of_the_charts() -> None:
-    from satchel import charts
-
-    assert (tints.INK, tints.OTHER) == (charts.INK, charts.OTHER)
-
-
 def test_blue_is_more_orange_less_and_zero_has_no_colour() -> None:
     infinity = float("inf")
     assert tints.tints(Matrix("", ((2, 0), (Fraction(-1), -infinity)))) == [

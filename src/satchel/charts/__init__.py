@@ -55,7 +55,7 @@ _MODULES = {
     "training_curves": "curves",
 }
 
-__all__ = list(_MODULES)  # noqa: PLE0604
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,167 +1,159 @@
-"""Pictures made of letters: maps, strips and curves in a terminal, with colours where it has them and without.
+"""Charts made of characters: heat maps, tinted text, curves and scatter plots for a terminal.
 
-Letters: R rows, C columns.
+Every value is also legible without colour. Shapes: R rows, C columns.
 """
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from satchel.charts.palette import LIGHT, interpolated
+from satchel.text.display import visible
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.text import Text
 
-# From nothing to the most; what takes away is dotted, so that it can be told apart without colours.
-ADDS = " ░▒▓█"
-TAKES = " ⠂⠒⠶⠿"
+# Shades by magnitude. Negative values use dots, so that the sign is legible without colour.
+POSITIVE_SHADES = " ░▒▓█"
+NEGATIVE_SHADES = " ⠂⠒⠶⠿"
 BARS = "▁▂▃▄▅▆▇█"
-# The same blue and orange as in pictures.
-BLUE, ORANGE = (0, 114, 178), (213, 94, 0)
-# The longest name beside a row, and the longest above a column.
-ROW_NAME, COLUMN_NAME = 18, 10
-# A picture narrower than this says nothing.
-NARROWEST = 20
+# Maximum length of a row label and of a column label, in characters.
+ROW_LABEL, COLUMN_LABEL = 18, 10
+# Minimum width of a chart, in columns of the terminal.
+MINIMUM_WIDTH = 20
+# Words below this share of the largest magnitude are not tinted.
+FAINTEST_TINT = 0.1
 
 
-def console() -> "Console":
-    """Return what prints: it knows the width, and whether there may be colours."""
+def terminal_width() -> int:
+    """Return the number of columns of the terminal (80 without one)."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console().width
 
 
-def shortened(name: str, length: int) -> str:
-    """Return a name that is seen whole, or its beginning."""
-    from satchel.text.display import visible
+def heatmap(rows: Sequence[str], columns: Sequence[str], values_RC: Any, *, signed: bool = False) -> "Text":
+    """Return a matrix as shades, with row labels on the left and vertical column labels on top.
 
-    shown = visible(name, spaces=True)
-    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
-
-
-def draw_map(rows: Sequence[str], columns: Sequence[str], values_RC: Any, *, signed: bool = False) -> None:
-    """Print a table of numbers as shades, words beside its rows and, letter under letter, above its columns.
-
-    Where there are more columns than fit, they come in parts, one below the other.
+    Columns that do not fit continue below.
     """
+    from rich.cells import cell_len
     from rich.text import Text
 
-    printer = console()
-    largest = _largest(values_RC)
-    names = [shortened(name, ROW_NAME) for name in rows]
-    side = max(map(_width, names), default=0)
-    each = 2 if 2 * len(columns) + side + 1 <= printer.width else 1
-    fitting = max(NARROWEST, printer.width - side - 1) // each
-    for start in range(0, len(columns), fitting):
-        part = slice(start, start + fitting)
-        above = [shortened(name, COLUMN_NAME) for name in columns[part]]
-        height = max(map(len, above), default=0)
+    largest = _largest_magnitude(value for row in values_RC for value in row)
+    labels = [_label(name, ROW_LABEL) for name in rows]
+    side = max(map(cell_len, labels), default=0)
+    cell = 2 if 2 * len(columns) + side + 1 <= terminal_width() else 1
+    per_part = max(MINIMUM_WIDTH, terminal_width() - side - 1) // cell
+    lines = []
+    for start in range(0, len(columns), per_part):
+        part = slice(start, start + per_part)
+        heads = [_label(name, COLUMN_LABEL) for name in columns[part]]
+        height = max(map(len, heads), default=0)
+        lines += [Text()] * (start > 0)
         for line in range(height):
-            letters = "".join((name.rjust(height)[line] + " ")[:each] for name in above)
-            printer.print(Text(" " * (side + 1) + letters.rstrip()), soft_wrap=True)
-        for name, row in zip(names, values_RC, strict=True):
-            drawn = Text(" " * (side - _width(name)) + name + " ")
+            letters = "".join((head.rjust(height)[line] + " ")[:cell] for head in heads)
+            lines.append(Text(" " * (side + 1) + letters.rstrip()))
+        for label, row in zip(labels, values_RC, strict=True):
+            drawn = Text(" " * (side - cell_len(label)) + label + " ")
             for value in row[part]:
-                drawn.append(_cell(float(value), largest, signed) * each, _colour(float(value)))
-            printer.print(drawn, soft_wrap=True)
-        if start + fitting < len(columns):
-            printer.print()
+                drawn.append(*_shade(float(value), largest, signed, cell))
+            lines.append(drawn)
+    return Text("\n").join(lines)
 
 
-def draw_strip(words: Sequence[str], values: Sequence[float], notes: Sequence[str]) -> None:
-    """Print words with something below each, as many in a line as fit; the larger the value, the stronger the tint."""
+def strip(words: Sequence[str], values: Sequence[float], notes: Sequence[str]) -> "Text":
+    """Return words tinted by value, with a note below each, in as many lines as needed."""
+    from rich.cells import cell_len
     from rich.text import Text
 
-    printer = console()
-    largest = _largest([values])
-    upper, lower = Text(), Text()
+    largest = _largest_magnitude(values)
+    lines: list[tuple[Text, Text]] = []
     for word, value, note in zip(words, values, notes, strict=True):
-        shown = shortened(word, ROW_NAME)
-        width = max(_width(shown), len(note)) + 1
-        if len(lower) and len(lower) + width > printer.width:
-            printer.print(upper, soft_wrap=True)
-            printer.print(lower, soft_wrap=True)
-            upper, lower = Text(), Text()
-        upper.append(shown, _tint(float(value), largest))
-        upper.append(" " * (width - _width(shown)))
+        label = _label(word, ROW_LABEL)
+        width = max(cell_len(label), len(note)) + 1
+        if not lines or len(lines[-1][1]) + width > terminal_width():
+            lines.append((Text(), Text()))
+        upper, lower = lines[-1]
+        upper.append(label, _tint(float(value), largest))
+        upper.append(" " * (width - cell_len(label)))
         lower.append(f"{note:<{width}}", "dim")
-    printer.print(upper, soft_wrap=True)
-    printer.print(lower, soft_wrap=True)
+    return Text("\n").join(line for pair in lines for line in pair)
 
 
-def draw_curve(points: Sequence[tuple[float, float]], name: str) -> None:
-    """Print a curve as a line of bars, with where it begins, its lowest point and where it ends."""
-    printer = console()
-    values = [value for _, value in points if math.isfinite(value)]
-    if not values:
-        return
-    room = max(NARROWEST, min(100, printer.width - 4))
-    shown = values if len(values) <= room else [values[number * len(values) // room] for number in range(room)]
+def tinted_text(words: Sequence[str], values: Sequence[float]) -> "Text":
+    """Return running text, each word tinted by its value."""
+    from rich.text import Text
+
+    largest = _largest_magnitude(values)
+    text, previous = Text(), ""
+    for word, value in zip(words, values, strict=True):
+        # Some tokenizers drop spaces between words.
+        text.append(" " if previous[-1:].isalnum() and word[:1].isalnum() else "")
+        text.append(visible(word), _tint(float(value), largest))
+        previous = word
+    return text
+
+
+def curve(points: Sequence[tuple[float, float]], name: str) -> str:
+    """Return a curve as a line of bars, with its first, last and lowest value below; empty without finite values."""
+    finite = [(x, y) for x, y in points if math.isfinite(y)]
+    if not finite:
+        return ""
+    room = max(MINIMUM_WIDTH, min(100, terminal_width() - 4))
+    values = [y for _, y in finite]
     low, high = min(values), max(values)
-    line = "".join(BARS[round((value - low) / ((high - low) or 1) * (len(BARS) - 1))] for value in shown)
-    printer.print(f"  {line}")
-    best = min((value, place) for place, value in points if math.isfinite(value))
-    first, last = points[0], points[-1]
-    printer.print(
-        f"  {name}: {first[1]:.4f} at {first[0]:g}, {last[1]:.4f} at {last[0]:g}; lowest {best[0]:.4f} at {best[1]:g}",
-        soft_wrap=True,
-    )
+    sampled = values if len(values) <= room else [values[number * len(values) // room] for number in range(room)]
+    bars = "".join(BARS[round((value - low) / ((high - low) or 1) * (len(BARS) - 1))] for value in sampled)
+    lowest, at = min((y, x) for x, y in finite)
+    (first_x, first), (last_x, last) = points[0], points[-1]
+    return f"  {bars}\n  {name}: {first:.4f} at {first_x:g}, {last:.4f} at {last_x:g}; lowest {lowest:.4f} at {at:g}"
 
 
-def draw_points(points: Sequence[tuple[str, float, float]], height: int = 24) -> None:
-    """Print words where they stand on a map of two directions; a word that would hide another is left out."""
-    printer = console()
-    width = max(NARROWEST, min(110, printer.width - 1))
-    across, down = [x for _, x, _ in points], [y for _, _, y in points]
-    left, right, low, high = min(across), max(across), min(down), max(down)
+def scatter(points: Sequence[tuple[str, float, float]], height: int = 24) -> str:
+    """Return words at their (x, y) positions; words that would overlap an earlier one are counted below."""
+    width = max(MINIMUM_WIDTH, min(110, terminal_width() - 1))
+    xs, ys = [x for _, x, _ in points], [y for _, _, y in points]
+    left, x_range = min(xs), (max(xs) - min(xs)) or 1
+    top, y_range = max(ys), (max(ys) - min(ys)) or 1
     grid = [[" "] * width for _ in range(height)]
     hidden = 0
     for word, x, y in points:
-        shown = shortened(word.strip() or word, ROW_NAME)
-        row = round((high - y) / ((high - low) or 1) * (height - 1))
-        place = round((x - left) / ((right - left) or 1) * max(0, width - len(shown) - 1))
-        if any(letter != " " for letter in grid[row][max(0, place - 1) : place + len(shown) + 1]):
+        label = _label(word.strip() or word, ROW_LABEL)
+        row = grid[round((top - y) / y_range * (height - 1))]
+        start = round((x - left) / x_range * max(0, width - len(label) - 1))
+        if any(letter != " " for letter in row[max(0, start - 1) : start + len(label) + 1]):
             hidden += 1
-            continue
-        grid[row][place : place + len(shown)] = shown
-    for line in grid:
-        printer.print("".join(line).rstrip(), soft_wrap=True, markup=False)
-    if hidden:
-        printer.print(f"({hidden} that would stand over others are left out)", style="dim")
+        else:
+            row[start : start + len(label)] = label
+    lines = ["".join(row).rstrip() for row in grid]
+    return "\n".join([*lines, *([f"({hidden} overlapping labels not shown)"] if hidden else [])])
 
 
-def _largest(values_RC: Any) -> float:
-    return max((abs(float(value)) for row in values_RC for value in row if math.isfinite(value)), default=0.0) or 1.0
+def _label(name: str, length: int) -> str:
+    label = visible(name, spaces=True)
+    return label if len(label) <= length else f"{label[: length - 1]}…"
 
 
-def _cell(value: float, largest: float, signed: bool) -> str:
+def _largest_magnitude(values: Any) -> float:
+    return max((abs(float(value)) for value in values if math.isfinite(value)), default=0.0) or 1.0
+
+
+def _shade(value: float, largest: float, signed: bool, width: int) -> tuple[str, str]:
+    """Return the characters of a cell and their style."""
     if not math.isfinite(value):
-        return "?"
-    shades = TAKES if signed and value < 0 else ADDS
-    share = abs(value) / largest
-    # The faintest shade says that there is something.
-    return shades[min(len(shades) - 1, math.ceil(share * (len(shades) - 1) - 0.25))]
-
-
-def _colour(value: float) -> str:
-    if not math.isfinite(value):
-        return "dim"
-    red, green, blue = ORANGE if value < 0 else BLUE
-    return f"rgb({red},{green},{blue})" if abs(value) > 0 else ""
+        return "?" * width, "dim"
+    shades = NEGATIVE_SHADES if signed and value < 0 else POSITIVE_SHADES
+    # Rounded up: a small value other than zero stays visible.
+    level = math.ceil(abs(value) / largest * (len(shades) - 1) - 0.25)
+    style = "" if value == 0 else LIGHT.neg if value < 0 else LIGHT.pos
+    return shades[min(len(shades) - 1, level)] * width, style
 
 
 def _tint(value: float, largest: float) -> str:
-    """Return a background as strong as a value is large."""
-    if not math.isfinite(value):
+    """Return the style of a word: dark text on a background that is stronger the larger the magnitude."""
+    share = abs(value) / largest if math.isfinite(value) else 0.0
+    if share < FAINTEST_TINT:
         return ""
-    share = min(1.0, abs(value) / largest)
-    if share < 0.1:
-        return ""
-    base = ORANGE if value < 0 else BLUE
-    red, green, blue = (round(255 + (part - 255) * share) for part in base)
-    return f"{'black' if share < 0.6 else 'white'} on rgb({red},{green},{blue})"
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
+    arm = (LIGHT.sequential[0], *LIGHT.negative) if value < 0 else LIGHT.sequential
+    return f"{LIGHT.ink} on {interpolated(arm[: LIGHT.cell_steps + 1], share)}"

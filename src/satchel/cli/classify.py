@@ -142,13 +142,14 @@ def _show(model: "Classifier", text: str, as_json: bool) -> None:
 def _show_reasons(model: "Classifier", prediction: "Prediction") -> None:
     """Print the words of a text, tinted by what they add to its label, and those that add most."""
     from satchel.api.senses import above_mean
-    from satchel.cli.look.contributions import show_words
+    from satchel.charts import terminal
+    from satchel.cli.output import print_drawing
     from satchel.text.display import visible
 
     own = above_mean(model.contributions(prediction.text))[model.labels.index(prediction.label)]
     adds_W = own.values.sum(axis=1)
     print()
-    show_words(own.words, adds_W)
+    print_drawing(terminal.tinted_text(own.words, adds_W))
     print()
     rows = []
     for word in sorted(range(len(adds_W)), key=lambda place: -abs(adds_W[place]))[:MOST_LABELS]:

@@ -5,9 +5,12 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from satchel.torchrun import launch
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 SCHEMA = 1
 # Nothing is said of what takes less than this; without a terminal, a line every so often.
@@ -58,6 +61,13 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     Console(highlight=False).print(table)
+
+
+def print_drawing(drawing: "Text | str") -> None:
+    """Print a chart made of characters."""
+    from rich.console import Console
+
+    Console(highlight=False).print(drawing, soft_wrap=True, markup=False)
 
 
 class Progress:

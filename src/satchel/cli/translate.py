@@ -254,7 +254,7 @@ def _show_alignment(found: "Alignment") -> None:
     """Print a row for each target word; source words that do not fit beside each other come in parts."""
     from rich.cells import cell_len
 
-    from satchel.charts.terminal import console
+    from satchel.charts.terminal import terminal_width
     from satchel.text.display import visible
 
     def width(column: Sequence[str]) -> int:
@@ -267,7 +267,7 @@ def _show_alignment(found: "Alignment") -> None:
     ]
     cells = [[_told(float(value), found.is_exact) for value in values] for values in found.values]
     widths = [width(column) for column in zip(names, *cells, strict=True)]
-    room = console().width - sum(width(column) + GAP for column in zip(("target", "most"), *beside, strict=True))
+    room = terminal_width() - sum(width(column) + GAP for column in zip(("target", "most"), *beside, strict=True))
     for number, part in enumerate(_parts(widths, room)):
         if number:
             print()

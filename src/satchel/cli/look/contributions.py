@@ -1,11 +1,11 @@
 """What `satchel look` shows of Backpacks: which sense of which word moved a prediction, and how much senses count."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from satchel.charts import terminal
 from satchel.cli.look.views import Asked, tell
-from satchel.cli.output import Progress, emit_json, print_table, say
+from satchel.cli.output import Progress, emit_json, print_drawing, print_table, say
 
 if TYPE_CHECKING:
     from satchel.api.senses import Explanation
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 # On a terminal; files and JSON have all.
 MOST_ROWS = 20
-# A word that adds less than this share of what another adds is not tinted.
-FAINTEST = 0.1
 
 
 def contributions(asked: "Asked") -> None:
@@ -74,7 +72,7 @@ def show_explanation(found: "Explanation") -> None:
     for note in found.notes:
         say(note)
     print(f"{_explained(found)}: {found.logit:.4f}, the sum of")
-    show_words(found.words, found.values.sum(axis=1))
+    print_drawing(terminal.tinted_text(found.words, found.values.sum(axis=1)))
     print()
     print_table(["word", "sense", "adds"], _largest(found), right=(1, 2))
     rest = found.values.size - MOST_ROWS
@@ -108,31 +106,6 @@ def _largest(found: "Explanation") -> list[list[str]]:
     for word, sense in zip(*np.unravel_index(order, found.values.shape), strict=True):
         rows.append([visible(found.words[word], spaces=True), str(sense), f"{found.values[word, sense]:+.4f}"])
     return rows
-
-
-def show_words(words: Sequence[str], values: Any) -> None:
-    """Print words one after the other, each as strongly tinted as what it adds; orange takes away."""
-    from rich.console import Console
-    from rich.text import Text
-
-    from satchel.text.display import visible
-
-    largest = max((abs(float(value)) for value in values), default=0.0) or 1.0
-    line, before = Text(), ""
-    for word, value in zip(words, values, strict=True):
-        # Where a tokenizer drops the spaces, two words would run together.
-        line.append(" " if before[-1:].isalnum() and word[:1].isalnum() else "")
-        strength = abs(float(value)) / largest
-        line.append(visible(word), style=_tint(float(value), strength) if strength > FAINTEST else "")
-        before = word
-    Console(highlight=False).print(line)
-
-
-def _tint(value: float, strength: float) -> str:
-    """Return a background: blue adds, orange takes away."""
-    pale = [round(255 - strength * (255 - part)) for part in ((0, 114, 178) if value > 0 else (213, 94, 0))]
-    ink = "black" if strength < 0.7 else "white"
-    return f"{ink} on #{''.join(f'{part:02x}' for part in pale)}"
 
 
 def weights(asked: "Asked") -> None:

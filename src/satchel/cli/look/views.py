@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from satchel.charts import terminal as drawing
-from satchel.cli.output import Progress, emit_json, print_table, say
+from satchel.charts import terminal
+from satchel.cli.output import Progress, emit_json, print_drawing, print_table, say
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -114,7 +114,7 @@ def attention(asked: Asked) -> None:
     def draw() -> None:
         weights = maps.mean(layer) if head is None else maps[layer or 0, head]
         print(f"Where words look: {_named(layer, head)}; each row is a word that looks")
-        drawing.draw_map(maps.rows, maps.columns, weights)
+        print_drawing(terminal.heatmap(maps.rows, maps.columns, weights))
         if layer is None and (maps.layers > 1 or maps.heads > 1):
             say(f"{maps.layers} layers of {maps.heads} heads: --layer L --head H shows one, -o map.html all")
 
@@ -143,7 +143,7 @@ def surprise(asked: Asked) -> None:
         return {"tokens": list(told.tokens), "bits": bits.tolist(), "notes": notes}
 
     def draw() -> None:
-        drawing.draw_strip(told.tokens, bits.tolist(), [f"{value:.1f}" for value in bits])
+        print_drawing(terminal.strip(told.tokens, bits.tolist(), [f"{value:.1f}" for value in bits]))
         say(f"bits; {bits.mean():.2f} in the mean of {len(bits):,}" if len(bits) else "nothing was asked for")
 
     tell(asked, picture=lambda: charts.surprise_strip(told.tokens, bits.tolist()), document=document, draw=draw)
@@ -162,7 +162,7 @@ def order(asked: Asked) -> None:
         asked,
         picture=lambda: charts.order_strip(traced.told.tokens, orders.tolist()),
         document=lambda: {"tokens": list(traced.told.tokens), "orders": orders.tolist()},
-        draw=lambda: drawing.draw_strip(traced.told.tokens, orders.tolist(), [str(each) for each in orders]),
+        draw=lambda: print_drawing(terminal.strip(traced.told.tokens, orders.tolist(), [str(each) for each in orders])),
     )
 
 
@@ -298,7 +298,7 @@ def embeddings(asked: Asked) -> None:
 
     def draw() -> None:
         print(title)
-        drawing.draw_points([(each.word, each.x, each.y) for each in found.points])
+        print_drawing(terminal.scatter([(each.word, each.x, each.y) for each in found.points]))
 
     tell(
         asked,
@@ -332,7 +332,7 @@ def training(asked: Asked) -> None:
     def draw() -> None:
         for run, curve in curves.items():
             print(run)
-            drawing.draw_curve(curve, measure)
+            print_drawing(terminal.curve(curve, measure))
 
     tell(
         asked,

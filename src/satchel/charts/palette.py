@@ -1,0 +1,133 @@
+"""Palette: every colour of charts, pages, notebooks and the terminal, by role, for light and dark backgrounds.
+
+Sequential and negative colours are the steps s0..s8 and n1..n8 of a diverging scale n8..n1, s0, s1..s8, with monotonic
+lightness on both arms. `pos` and `neg` are distinguishable with any colour vision (Okabe and Ito, 2008).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of one background, as #RRGGBB."""
+
+    # Page; strips and code blocks; inputs and popovers.
+    paper: str
+    ground: str
+    raised: str
+    # Text; secondary text; captions.
+    ink: str
+    ink2: str
+    ink3: str
+    # Hairlines and grid lines; table heads; borders of inputs, and cells without a value.
+    rule: str
+    rule2: str
+    edge: str
+    # Focus, selection and links; selected rows; text on the accent.
+    accent: str
+    accent_soft: str
+    on_accent: str
+    # Values above and below zero, as bars and as text.
+    pos: str
+    pos_text: str
+    neg: str
+    neg_text: str
+    # Warnings and errors.
+    warn: str
+    warn_soft: str
+    bad: str
+    bad_soft: str
+    # Steps of the scales: s0..s8 and n1..n8.
+    sequential: tuple[str, ...]
+    negative: tuple[str, ...]
+    # Colours of unordered categories, in order of use.
+    category: tuple[str, ...]
+    # Text on coloured cells, and the last step on which it keeps a contrast of 4.5:1.
+    cell_ink: str
+    cell_steps: int
+    # Last step on which `ink` keeps a contrast of 6:1: backgrounds of running text.
+    tint_steps: int
+
+    def scale(self, steps: int, *, signed: bool = False) -> list[str]:
+        """Return the colours s0..s`steps`; with `signed`, n`steps`..n1, s0, s1..s`steps`."""
+        negative = [*reversed(self.negative[:steps])] if signed else []
+        return [*negative, *self.sequential[: steps + 1]]
+
+    def css(self) -> str:
+        """Return the roles as CSS custom properties, such as `--accent-soft: #E3EFE9;`."""
+        roles = ((field.name, getattr(self, field.name)) for field in fields(self) if field.type is str)
+        return " ".join(f"--{name.replace('_', '-')}: {colour};" for name, colour in roles)
+
+
+LIGHT = Palette(
+    paper="#FDFDFB",
+    ground="#F5F5F1",
+    raised="#FFFFFF",
+    ink="#1B1F22",
+    ink2="#4A5258",
+    ink3="#5F6870",
+    rule="#E4E5E0",
+    rule2="#CDD0CB",
+    edge="#878E94",
+    accent="#17694C",
+    accent_soft="#E3EFE9",
+    on_accent="#FFFFFF",
+    pos="#0072B2",
+    pos_text="#00608F",
+    neg="#D55E00",
+    neg_text="#A84800",
+    warn="#8A5A00",
+    warn_soft="#FBF1DC",
+    bad="#A3261B",
+    bad_soft="#FBE9E7",
+    sequential=("#FDFDFB", "#E3EEF5", "#C4DDEC", "#9CC7E0", "#6DADD2", "#3D90C1", "#0072B2", "#00568A", "#003A61"),
+    negative=("#FBEADC", "#F8D2B3", "#F2B184", "#EA8C4C", "#E07626", "#D55E00", "#A84800", "#7A3300"),
+    category=("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1B1F22", "#878E94"),
+    cell_ink="#1B1F22",
+    cell_steps=5,
+    tint_steps=4,
+)
+DARK = Palette(
+    paper="#13171A",
+    ground="#1A1F23",
+    raised="#20262B",
+    ink="#E6E9EA",
+    ink2="#B3BBC0",
+    ink3="#8F999F",
+    rule="#293035",
+    rule2="#3A434A",
+    edge="#6F7A82",
+    accent="#5FC79C",
+    accent_soft="#1B352B",
+    on_accent="#0D1A14",
+    pos="#6CC3F5",
+    pos_text="#8BCFF7",
+    neg="#FF9447",
+    neg_text="#FFA766",
+    warn="#E3B341",
+    warn_soft="#332A14",
+    bad="#FF8A7D",
+    bad_soft="#3A1D1A",
+    sequential=("#13171A", "#182C37", "#1A4257", "#1D5B7A", "#27789F", "#439BC8", "#6CC3F5", "#A5DBF9", "#DDF1FD"),
+    negative=("#2C1F15", "#4A2C14", "#6E3D12", "#A0581A", "#CF7530", "#FF9447", "#FFB680", "#FFD9BC"),
+    category=("#6CC3F5", "#FF9447", "#2BC494", "#E39CC4", "#F0C445", "#4A90C2", "#F1F4F7", "#6F7A82"),
+    cell_ink="#FFFFFF",
+    cell_steps=4,
+    tint_steps=3,
+)
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    """Return red, green and blue of a #RRGGBB colour, from 0 to 255."""
+    red, green, blue = bytes.fromhex(colour.removeprefix("#"))
+    return red, green, blue
+
+
+def interpolated(colours: Sequence[str], position: float) -> str:
+    """Return the colour at a position from 0 (the first) to 1 (the last), linear between neighbours."""
+    place = min(max(position, 0.0), 1.0) * (len(colours) - 1)
+    lower = min(int(place), len(colours) - 2)
+    share = place - lower
+    pairs = zip(rgb(colours[lower]), rgb(colours[lower + 1]), strict=True)
+    return "#" + bytes(round(first + (second - first) * share) for first, second in pairs).hex().upper()
