@@ -1,4 +1,4 @@
-"""The machinery of settings: strict trees, read from TOML and `--set`, all errors told at once."""
+"""Settings: strict pydantic models built from TOML files and `--set` assignments; all errors are reported at once."""
 
 import difflib
 import json
@@ -21,20 +21,20 @@ DEEPEST = 32
 
 
 class Settings(BaseModel):
-    """A frozen set of settings: no unknown keys, no silent conversions, no NaN."""
+    """Base class of settings: immutable, no unknown keys, no type conversions, no NaN."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def read_toml(path: Path) -> Tree:
-    """Return the tree of a TOML file."""
+    """Return the contents of a TOML file."""
     try:
-        # Only a regular file has a size that can be trusted, and an end.
+        # Pipes and devices have no size and may never end.
         if path.exists() and not path.is_file():
-            raise SettingsError("is not a file, expected one in TOML", where=str(path))
+            raise SettingsError("is not a regular file, expected a TOML file", where=str(path))
         size = path.stat().st_size
         if size > LARGEST_FILE:
-            raise SettingsError(f"found {size} bytes, expected at most {LARGEST_FILE}", where=str(path))
+            raise SettingsError(f"has {size} bytes, expected at most {LARGEST_FILE}", where=str(path))
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot be read: {error.strerror}", where=str(path)) from error
@@ -44,28 +44,28 @@ def read_toml(path: Path) -> Tree:
     for _ in range(DEEPEST):
         groups = [value for group in groups for value in group.values() if isinstance(value, dict)]
     if groups:
-        raise SettingsError(f"found groups more than {DEEPEST} deep", where=str(path))
+        raise SettingsError(f"has tables nested more than {DEEPEST} deep", where=str(path))
     return tree
 
 
 def parse_assignments(assignments: Iterable[str]) -> Tree:
-    """Return the tree that `--set key=value` arguments spell; commas make a list."""
+    """Return the settings given by `--set key=value` arguments; a value with commas becomes a list."""
     tree: Tree = {}
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
             raise SettingsError(
-                f"--set {assignment}: found no '=', expected key=value", "for example --set model.order=5"
+                f"--set {assignment}: '=' is missing, expected key=value", "for example --set model.order=5"
             )
         place(tree, key.strip(), _value(value.strip()))
     return tree
 
 
 def place(tree: Tree, key: str, value: object) -> None:
-    """Put `value` at the dotted `key` of the tree."""
+    """Set the dotted `key` of the tree to `value`."""
     *parents, last = key.split(".")
     if len(parents) >= DEEPEST:
-        raise SettingsError(f"--set {key[:40]}...: found groups more than {DEEPEST} deep")
+        raise SettingsError(f"--set {key[:40]}...: the key has more than {DEEPEST} parts")
     for parent in parents:
         tree = tree.setdefault(parent, {})
         if not isinstance(tree, dict):
@@ -74,7 +74,7 @@ def place(tree: Tree, key: str, value: object) -> None:
 
 
 def _value(text: str) -> object:
-    """Read a value as TOML; what is not TOML is a string, or a list of them where commas are."""
+    """Parse a value as TOML; otherwise return it as a string, or as a list of strings if it contains commas."""
     for candidate in (text, f"[{text}]" if "," in text else text):
         try:
             match tomllib.loads(f"value = {candidate}"):
@@ -86,7 +86,7 @@ def _value(text: str) -> object:
 
 
 def merge(*trees: Mapping[str, Any]) -> Tree:
-    """Return one tree; later trees win, groups are merged key by key."""
+    """Return the trees merged key by key; later trees take precedence."""
     merged: Tree = {}
     for tree in trees:
         for key, value in tree.items():
@@ -96,18 +96,18 @@ def merge(*trees: Mapping[str, Any]) -> Tree:
 
 
 def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
-    """Return the settings that the tree spells, or tell everything that is wrong with it at once."""
+    """Return validated settings, or raise SettingsError with all errors at once."""
     try:
-        # The JSON form is strict about types but lets a TOML list be a tuple.
+        # Validation from JSON is strict about types but accepts a list for a tuple.
         return kind.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
-        raise SettingsError("\n".join(_complaints(error, list(keys(kind)), tree)), where=where) from None
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, groups within groups without end
-        raise SettingsError(f"cannot be settings: {error}", where=where) from None
+        raise SettingsError("\n".join(_messages(error, list(keys(kind)), tree)), where=where) from None
+    except (ValueError, RecursionError) as error:  # numbers with too many digits, excessive nesting
+        raise SettingsError(f"the settings are not valid: {error}", where=where) from None
 
 
 def keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Return every dotted key of a settings class."""
+    """Yield every dotted key of a settings class."""
     for name, field in kind.model_fields.items():
         groups = [part for part in _parts(field.annotation) if _is_settings(part)]
         for group in groups:
@@ -125,33 +125,33 @@ def _is_settings(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _complaints(error: ValidationError, known: list[str], tree: Mapping[str, Any]) -> list[str]:
-    """Return a line for each setting that is wrong; what is expected of one may be any of several things."""
+def _messages(error: ValidationError, known: list[str], tree: Mapping[str, Any]) -> list[str]:
+    """Return one line for each invalid setting; a setting of a union type lists what each type expects."""
     expected: dict[str, list[str]] = {}
     groups = {key.rpartition(".")[0] for key in known} - {""}
     for detail in error.errors(include_url=False):
         key = ".".join(_path(detail["loc"], tree))
         parent = key.rpartition(".")[0]
         if detail["type"] == "json_invalid":
-            expected["a text is not Unicode"] = []
+            expected["a string is not valid Unicode"] = []
         elif detail["type"] == "extra_forbidden":
             near = difflib.get_close_matches(key, [*known, *groups], n=1, cutoff=0.5)
             expected[f"unknown setting {key}" + (f": did you mean {near[0]}?" if near else "")] = []
-        elif not key:  # settings that do not go together
+        elif not key:  # a combination of settings is invalid
             expected[detail["msg"].removeprefix("Value error, ")] = []
         else:
-            # A setting that may be one type or another has a complaint of each, named after the type.
+            # pydantic reports one error per member of a union and appends the member's name to the key.
             key = parent if parent in known and isinstance(detail["loc"][-1], str) else key
-            found = json.dumps(detail.get("input"), default=str)
+            value = json.dumps(detail.get("input"), default=str)
             message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            first = f"{key}: found {found if len(found) < 60 else found[:57] + '...'}, expected"
+            first = f"{key}: found {value if len(value) < 60 else value[:57] + '...'}, expected"
             expected.setdefault(first, []).append(message.removeprefix("expected "))
     return [" ".join([first, ", or ".join(messages)]).strip() for first, messages in expected.items()]
 
 
-def _path(place: Sequence[int | str], tree: object) -> Iterator[str]:
-    """Return the names of a place in a tree: pydantic puts the kind of a group behind the group's name."""
-    for part in place:
+def _path(location: Sequence[int | str], tree: object) -> Iterator[str]:
+    """Return the keys of an error's location without the union member names that pydantic inserts."""
+    for part in location:
         if isinstance(tree, Mapping) and part not in tree and part == tree.get("kind"):
             continue
         tree = tree.get(part) if isinstance(tree, Mapping) else None
@@ -159,7 +159,7 @@ def _path(place: Sequence[int | str], tree: object) -> Iterator[str]:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return (dotted key, value) pairs in order."""
+    """Yield (dotted key, value) pairs in order."""
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{key}.")

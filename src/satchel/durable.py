@@ -1,8 +1,8 @@
-"""The only code that writes files, and the only code that trusts them.
+"""Atomic file writes and verified reads. No other module writes files.
 
-A file or folder is written under another name, synced, and given its name by one rename: whoever
-reads sees the old one or the new one, whole. A folder carries `manifest.json` with the size and
-sha256 of each file in it; reading checks them.
+A file or folder is written under a temporary name, synced to disk, and renamed once, so that a reader sees either
+the old or the new version, complete. A folder carries `manifest.json` with the size and sha256 of each of its
+files; reading verifies them.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from satchel.errors import MachineError, RunError
 
-# Windows has no advisory locks of this kind, and no way to sync a folder.
+# Windows has neither flock nor fsync on folders.
 if sys.platform != "win32":
     import fcntl
 
@@ -36,14 +36,14 @@ LARGEST_NAME = 255
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a handle to write; `path` becomes what was written, in one rename, when the block ends well.
+    """Yield a handle to a temporary file that is renamed to `path` when the block ends without an exception.
 
-    A second process that writes the same file is refused; what a killed process left behind is cleared away.
+    Raises RunError if another process is writing the same file. Removes temporary files of killed processes.
     """
-    with _told(path), _parents(path):
+    with _system_errors(path), _parents(path):
         if path.exists() and not path.is_file():
             raise MachineError("is not a regular file, expected the name of a file to write", where=str(path))
-        # The real place: what a link names is replaced where it lives.
+        # Follow symbolic links: the linked file is replaced, not the link.
         target = path.resolve()
         partial = _partial(target)
         lock = _claim(partial, target, folder=False)
@@ -63,39 +63,39 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file in one write, so that whoever reads it sees it whole or not at all."""
-    with _told(path):
+    """Append a line to a file with a single write, so that readers never see a partial line."""
+    with _system_errors(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            # A process that was killed may have left a line without its end.
-            torn = os.path.getsize(path) > 0 and not _ends_a_line(path)
-            os.write(descriptor, (b"\n" if torn else b"") + line + b"\n")
+            # A killed process may have left an incomplete last line.
+            is_incomplete = os.path.getsize(path) > 0 and not _ends_with_newline(path)
+            os.write(descriptor, (b"\n" if is_incomplete else b"") + line + b"\n")
         finally:
             os.close(descriptor)
 
 
-def _ends_a_line(path: Path) -> bool:
+def _ends_with_newline(path: Path) -> bool:
     with open(path, "rb") as handle:
         handle.seek(-1, os.SEEK_END)
         return handle.read() == b"\n"
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder. Under its own name it is there whole or not at all."""
-    aside = path.with_name(f".{path.name}.gone")
-    shutil.rmtree(aside, ignore_errors=True)
-    os.rename(path, aside)
-    shutil.rmtree(aside, ignore_errors=True)
+    """Remove a folder atomically: rename it first, then delete its files."""
+    renamed = path.with_name(f".{path.name}.gone")
+    shutil.rmtree(renamed, ignore_errors=True)
+    os.rename(path, renamed)
+    shutil.rmtree(renamed, ignore_errors=True)
 
 
-def clear_left(folder: Path) -> None:
-    """Remove what killed processes left in a folder, unfinished or half gone. Only where no other process writes."""
+def remove_temporary(folder: Path) -> None:
+    """Remove temporary files that killed processes left in a folder. The caller must hold the folder's lock."""
     for path in [*folder.glob(".*.partial"), *folder.glob(".*.gone")]:
         shutil.rmtree(path, ignore_errors=True)
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder in which no file can be made."""
+    """Raise MachineError if no file can be created in a folder."""
     probe = folder / ".writable"
     write_file(probe, b"")
     probe.unlink()
@@ -103,10 +103,10 @@ def check_writable(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let no other process work in a folder while the block runs. A lock ends with the process that holds it."""
+    """Hold an exclusive lock on a folder. The operating system releases it when the process ends."""
     try:
         import fcntl
-    except ImportError:  # not on this system
+    except ImportError:  # Windows
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -123,20 +123,20 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Make `path` hold `data`, whole or not at all."""
+    """Write `data` to `path` atomically."""
     with new_file(path) as handle:
         handle.write(data)
 
 
 class NewFolder:
-    """A folder being made: files go to `path`, and get their place together when all is done."""
+    """A folder under construction: files are created below the temporary `path` and published together."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextlib.contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """Give a handle to a new file of the folder."""
+        """Yield a handle to a new file in the folder."""
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "xb") as handle:
@@ -145,36 +145,37 @@ class NewFolder:
             os.fsync(handle.fileno())
 
     def write(self, name: str, data: bytes) -> None:
-        """Make a new file of the folder."""
+        """Write a new file in the folder."""
         with self.create(name) as handle:
             handle.write(data)
 
     def copy(self, source: Path, name: str) -> None:
-        """Make a new file of the folder that holds what another file does."""
-        with open_regular(source) as original, self.create(name) as handle:
-            shutil.copyfileobj(original, handle)
+        """Copy a file into the folder."""
+        with open_regular(source) as source_handle, self.create(name) as handle:
+            shutil.copyfileobj(source_handle, handle)
 
 
 @contextlib.contextmanager
 def new_folder(
     target: Path, replaceable: Callable[[Path], bool] | None = None, changing: Collection[str] = ()
 ) -> Iterator[NewFolder]:
-    """Make the folder `target` whole, or leave everything as it was. Files that are `changing` are not in its manifest.
+    """Create the folder `target` atomically; on an exception the file system is left unchanged.
 
-    A folder that is there is replaced only if `replaceable` says so. A second process that makes
-    the same folder is refused; what a killed process left behind is cleared away.
+    Files named in `changing` are left out of the manifest. An existing folder is replaced only if `replaceable`
+    returns true for it. Raises RunError if another process is creating the same folder. Removes temporary files of
+    killed processes.
     """
-    with _told(target), _parents(target):
+    with _system_errors(target), _parents(target):
         _refuse_existing(target, replaceable)
-        # The real place: a symlinked run folder is replaced where it lives.
+        # Follow symbolic links: the linked folder is replaced, not the link.
         target = target.resolve()
-        # The new folder is made inside a locked one that keeps its name, so that none but the lock's owner removes it.
+        # The new folder is created inside a locked parent, so that only the owner of the lock removes it.
         partial = _partial(target)
         new = partial / "new"
         lock = _claim(partial, target, folder=True)
         try:
             _clear(partial, target)
-            # Another process may have finished before this one got the lock.
+            # Another process may have created it before this one got the lock.
             _refuse_existing(target, replaceable)
             new.mkdir()
             yield NewFolder(new)
@@ -183,7 +184,7 @@ def new_folder(
             _exchange(new, target)
             _sync_folder(target.parent)
         finally:
-            # After an exchange this is the old folder; after a failure, the unfinished one.
+            # After a successful exchange `new` is the replaced folder; after a failure, the incomplete one.
             shutil.rmtree(new, ignore_errors=True)
             with contextlib.suppress(OSError):
                 partial.rmdir()
@@ -193,7 +194,7 @@ def new_folder(
 
 @contextlib.contextmanager
 def _parents(target: Path) -> Iterator[None]:
-    """Make the folders above `target`; take back those that were made if it does not come to be."""
+    """Create the parent folders of `target`; remove the created ones again if the block raises."""
     missing = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -209,26 +210,25 @@ def _refuse_existing(target: Path, replaceable: Callable[[Path], bool] | None) -
     if not os.path.lexists(target):
         return
     if replaceable is None:
-        raise RunError("exists already", "give another name with -o, or replace it with --force", where=str(target))
+        raise RunError("already exists", "choose another name with -o, or replace it with --force", where=str(target))
     if not target.is_dir() or (not replaceable(target) and any(target.iterdir())):
-        raise RunError("is not a run, so it is not replaced", "give another name with -o", where=str(target))
+        raise RunError("is not a run folder and is not replaced", "choose another name with -o", where=str(target))
 
 
 def _partial(target: Path) -> Path:
-    """Return where the target is made before it gets its name."""
+    """Return the temporary path of a target."""
     partial = target.with_name(f".{target.name}.partial")
     if len(os.fsencode(partial.name)) > LARGEST_NAME:
         raise MachineError(
-            f"found a name of {len(os.fsencode(target.name))} bytes, expected at most "
-            f"{LARGEST_NAME - len('..partial')}",
-            "give a shorter one with -o",
+            f"the name has {len(os.fsencode(target.name))} bytes, expected at most {LARGEST_NAME - len('..partial')}",
+            "choose a shorter name with -o",
             where=f"{target.name[:40]}...",
         )
     return partial
 
 
 def _clear(partial: Path, target: Path) -> None:
-    """Remove what a killed process left, but for the only copy of a folder that it was replacing."""
+    """Remove temporary folders of a killed process; restore the old folder if the process died while replacing it."""
     old = partial / "old"
     if old.exists() and not os.path.lexists(target):
         os.rename(old, target)
@@ -237,11 +237,11 @@ def _clear(partial: Path, target: Path) -> None:
 
 
 def _exchange(new: Path, target: Path) -> None:
-    """Give `new` the name `target`; what was there gets the name `new`, in one step where the system can."""
+    """Rename `new` to `target`; an existing target becomes `new`, atomically where the system supports it."""
     if not target.exists():
         os.rename(new, target)
     elif not _swap(new, target):
-        # A process killed between these leaves the old folder aside: see _clear.
+        # If the process is killed between these renames, _clear restores the old folder.
         old = new.with_name("old")
         os.rename(target, old)
         try:
@@ -253,7 +253,7 @@ def _exchange(new: Path, target: Path) -> None:
 
 
 def _swap(first: Path, second: Path) -> bool:
-    """Exchange the names of two folders at once; return whether this system and this disk know how."""
+    """Exchange two folders with renameat2; return False if the system or the file system does not support it."""
     import ctypes
 
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
@@ -298,23 +298,23 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _claim(partial: Path, target: Path, *, folder: bool) -> int | None:
-    """Make the unfinished file or folder and lock it. A lock ends with the process that holds it."""
+    """Create and lock the temporary file or folder; return the lock's descriptor (None on Windows)."""
     while True:
-        is_mine = False
+        is_created = False
         if folder:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(partial)
-                is_mine = True
+                is_created = True
         if sys.platform == "win32":
             return None
-        # Never through a link: somebody else's file would be overwritten, or folder cleared.
+        # Do not follow symbolic links: the linked file could belong to another program.
         flags = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT
         try:
             lock = os.open(partial, flags | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             if folder and isinstance(error, FileNotFoundError):
                 continue
-            if is_mine:
+            if is_created:
                 os.rmdir(partial)
             raise
         try:
@@ -325,10 +325,10 @@ def _claim(partial: Path, target: Path, *, folder: bool) -> int | None:
                 raise
             raise RunError(
                 "is being written by another process",
-                "wait for it, or give another name with -o",
+                "wait until it has finished, or choose another name with -o",
                 where=str(target),
             ) from None
-        # Another process may have finished in between: then this has gone, or has its final name.
+        # Another process may have finished in between and renamed or removed the temporary path: try again.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.lstat(partial)):
                 return lock
@@ -336,19 +336,19 @@ def _claim(partial: Path, target: Path, *, folder: bool) -> int | None:
 
 
 @contextlib.contextmanager
-def _told(target: Path) -> Iterator[None]:
-    """Say what the machine refused, and about which file."""
+def _system_errors(target: Path) -> Iterator[None]:
+    """Turn an OSError with a known remedy into a MachineError that names the file."""
     remedies = {
-        errno.ENOSPC: "make room on the disk, or write to another one with -o",
-        errno.EDQUOT: "make room in your quota, or write to another disk with -o",
-        errno.EACCES: "choose a folder you may write to with -o",
-        errno.EPERM: "choose a folder you may write to with -o",
-        errno.EROFS: "choose a folder you may write to with -o",
-        errno.EFBIG: "this disk or your limits allow no file so large: write to another one with -o",
-        errno.ENAMETOOLONG: "give a shorter name with -o",
-        errno.ELOOP: "a part of this path is a link to nowhere: give another name with -o",
-        errno.ENOTDIR: "a part of this path is a file: give another name with -o",
-        errno.EEXIST: "a part of this path is a file: give another name with -o",
+        errno.ENOSPC: "free disk space, or write to another disk with -o",
+        errno.EDQUOT: "free disk quota, or write to another disk with -o",
+        errno.EACCES: "choose a writable folder with -o",
+        errno.EPERM: "choose a writable folder with -o",
+        errno.EROFS: "choose a writable folder with -o",
+        errno.EFBIG: "the file exceeds the size limit of the file system or of ulimit: write to another disk with -o",
+        errno.ENAMETOOLONG: "choose a shorter name with -o",
+        errno.ELOOP: "part of this path is a broken symbolic link: choose another name with -o",
+        errno.ENOTDIR: "part of this path is a file: choose another name with -o",
+        errno.EEXIST: "part of this path is a file: choose another name with -o",
     }
     try:
         yield
@@ -363,12 +363,13 @@ def _told(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """Open a file of a run to read: a regular one, not a link out of the folder, not a pipe."""
+    """Open a regular file for reading; symbolic links, pipes and devices raise RunError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
-        reason = "is a link, expected a file" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
+        is_link = error.errno == errno.ELOOP
+        reason = "is a symbolic link, expected a regular file" if is_link else f"cannot be read: {error.strerror}"
         raise RunError(reason, where=str(path)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -378,38 +379,38 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """Return the bytes of a regular file that is at most `largest` long."""
+    """Return the contents of a regular file of at most `largest` bytes."""
     with open_regular(path) as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > largest:
-            raise RunError(f"found {size} bytes, expected at most {largest}", where=str(path))
+            raise RunError(f"has {size} bytes, expected at most {largest}", where=str(path))
         return handle.read(size)
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what the manifest says of each file of the folder."""
+    """Return the manifest's entry (size, sha256) of each file in the folder."""
     path = folder / MANIFEST
     manifest = from_json(read_file(path, LARGEST_JSON), str(path))
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
-        raise RunError("found no list of files, expected schema_version and files", where=str(path))
+        raise RunError("is not a manifest: the keys schema_version and files are missing", where=str(path))
     if manifest.get("schema_version") != SCHEMA:
         raise RunError(
-            f"found schema_version {manifest.get('schema_version')}, expected {SCHEMA}",
-            "it was written by another version of satchel: open it with that one",
+            f"has schema_version {manifest.get('schema_version')}, expected {SCHEMA}",
+            "it was written by another version of satchel: open it with that version",
             where=str(path),
         )
     return dict(manifest["files"])
 
 
 def read_verified(folder: Path, name: str, largest: int) -> bytes:
-    """Return the bytes of a file of the folder, if they are those the manifest was made of."""
+    """Return the contents of a file in the folder after comparing size and sha256 with the manifest."""
     entry = read_manifest(folder).get(name)
     if not isinstance(entry, dict):
         raise RunError(f"{name} is not in the manifest", where=str(folder / MANIFEST))
     data = read_file(folder / name, largest)
     if len(data) != entry.get("size") or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise RunError(
-            "is damaged: its contents differ from the manifest's",
+            "is damaged: its size or sha256 differs from the manifest",
             "restore the folder from a copy, or train it again",
             where=str(folder / name),
         )
@@ -426,29 +427,29 @@ def file_sha256(path: Path) -> str:
 
 
 def to_json(value: object) -> bytes:
-    """Return readable JSON that holds no NaN or infinity."""
-    # A file's name need not be Unicode: what is not becomes a question mark.
+    """Return indented JSON in UTF-8; NaN and infinity raise ValueError."""
+    # File names may contain bytes that are not valid Unicode: they are replaced by a question mark.
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace") + b"\n"
 
 
 def from_json(data: bytes, where: str) -> Any:
-    """Return what JSON in UTF-8 says: each key once, no NaN or infinity, not too deep."""
+    """Parse JSON in UTF-8; duplicate keys, NaN, infinity and excessive nesting raise RunError."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            raise RunError(f"found the key {twice[:40]!r} twice, expected once", where=where)
-        return found
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            raise RunError(f"contains the key {duplicate[:40]!r} more than once", where=where)
+        return entries
 
     def finite(number: str) -> float:
         if not math.isfinite(float(number)):
-            raise RunError(f"found {number[:40]}, expected a finite number", where=where)
+            raise RunError(f"contains {number[:40]}, expected a finite number", where=where)
         return float(number)
 
     try:
         return json.loads(data.decode(), object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
     except RecursionError:
         raise RunError("is nested too deeply", where=where) from None
-    except ValueError as error:  # not JSON, not UTF-8, or a number of thousands of digits
+    except ValueError as error:  # invalid JSON, invalid UTF-8, or a number with too many digits
         raise RunError(f"is not JSON: {error}", where=where) from error

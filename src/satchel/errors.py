@@ -1,11 +1,8 @@
-"""What can go wrong that a user can mend, by what has to be mended."""
+"""Errors that a user can fix. The command line prints them without a traceback and exits with code 2."""
 
 
 class SatchelError(Exception):
-    """A cause in one line and a remedy in another; the terminal shows both.
-
-    `where` names the file, and the line or byte in it, where the cause was found.
-    """
+    """Base class: the cause, a remedy, and optionally the location (`where`: file, line or byte)."""
 
     def __init__(self, cause: str, remedy: str = "", *, where: str = "") -> None:
         self.cause = cause
@@ -19,16 +16,16 @@ class SatchelError(Exception):
 
 
 class DataError(SatchelError):
-    """A text or a table has to change."""
+    """Invalid text or table."""
 
 
 class SettingsError(SatchelError):
-    """A setting or an option has to change."""
+    """Invalid setting or option."""
 
 
 class RunError(SatchelError):
-    """A run folder or a model file is not what it should be."""
+    """Invalid or damaged run folder or model file, or a run of the wrong kind."""
 
 
 class MachineError(SatchelError):
-    """The disk, the memory or a permission stands in the way."""
+    """A limit of the machine: disk, memory, permissions or device."""

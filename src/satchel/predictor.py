@@ -1,9 +1,8 @@
-"""What every model is to those who use it: something that scores and continues ids, or labels texts of them.
+"""Protocols of trained models: `Predictor` (language models) and `Labeller` (classifiers), in NumPy.
 
-Evaluation, generation and mixing talk to this and to nothing else, so that an n-gram, a network
-and a mix of both are no special case anywhere. It speaks NumPy; networks convert at their edge.
-A text of ids begins with the boundary id, and each document is followed by another one.
-Letters: B batch, T tokens, V ids, E examples, C classes.
+Evaluation, generation and interpolation use only these protocols, so n-gram models, networks and mixtures need no
+special cases. A sequence of ids starts with the boundary id, and each document is followed by the boundary id.
+Shapes: B batch, T tokens, V vocabulary, E examples, C classes.
 """
 
 from collections.abc import Mapping
@@ -19,9 +18,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scores:
-    """The log-probability of each token after the first, and what else the model can say of each answer.
+    """Log-probability of each token after the first, with optional per-token annotations.
 
-    `notes` holds arrays of the same length by name: `order` says which order of an n-gram answered.
+    `notes` maps names to arrays of the same length; an n-gram model stores the back-off order under `order`.
     """
 
     logprobs: Floats
@@ -33,24 +32,24 @@ class Predictor(Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """V, the boundary included."""
+        """Vocabulary size V, including the boundary id."""
 
     @property
     def context(self) -> str:
-        """How much of what came before a token is used to predict it, in words."""
+        """Description of the context used to predict a token, for reports."""
 
     def score(self, ids_T: Ids) -> Scores:
-        """Return the scores of a text's T-1 tokens after its first."""
+        """Return the scores of the T - 1 tokens after the first."""
 
     def start(self, batch: int) -> Any:
-        """Return the state before anything was read."""
+        """Return the initial state."""
 
     def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, Any]:
-        """Return the (B, V) log-probabilities of what follows these ids, and the state there."""
+        """Return the (B, V) next-token log-probabilities after these ids, and the new state."""
 
 
 class Labeller(Protocol):
     """A classifier over C classes."""
 
     def label(self, ids_T: Ids) -> Floats:
-        """Return the (E, C) log-probabilities of the classes of E texts, each followed by a boundary."""
+        """Return the (E, C) class log-probabilities of E texts, each followed by the boundary id."""

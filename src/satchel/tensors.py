@@ -1,7 +1,7 @@
-"""Arrays in safetensors files, with the checks that the format's readers leave out.
+"""Reading and writing arrays in safetensors files, with stricter checks than the safetensors library.
 
-A file carries the sha256 of its array bytes in its own header. Reading parses exactly the bytes
-that were hashed, and refuses what the library lets pass: keys twice, unusual names, holes, NaN.
+A file carries the sha256 of its array bytes in its own header. Reading parses exactly the bytes that were hashed, and
+rejects duplicate keys, unusual names, gaps between arrays and values that are not finite.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ MOST_TENSORS = 10_000
 
 
 def write(handle: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write arrays one after another, without a second copy of them in memory."""
+    """Write arrays one after another without copying them."""
     little = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in arrays.items()}
     digest = hashlib.sha256()
     for array in little.values():
@@ -63,10 +63,10 @@ def _header(tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], m
 
 
 def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return the arrays and the metadata of a file whose bytes are those that were saved."""
+    """Return the arrays and the metadata of a file after verifying its checksum."""
     with durable.open_regular(path) as handle:
         size = os.fstat(handle.fileno()).st_size
-        # A first look, before memory is taken for arrays that are not there.
+        # Check the header before allocating memory for the arrays it claims.
         _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
         handle.seek(0)
         data = handle.read(size)
@@ -82,13 +82,13 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     for name, entry in header.items():
         array = np.frombuffer(tensors[name]["data"], np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<"))
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise RunError(f"{name} holds a number that is not finite", where=str(path))
+            raise RunError(f"{name} contains NaN or infinity", where=str(path))
         arrays[name] = array.reshape(entry["shape"])
     return arrays, metadata
 
 
 def read_header(path: Path) -> dict[str, list[int]]:
-    """Return the shapes of a file's arrays by name."""
+    """Return the shape of each array in a file by name."""
     with durable.open_regular(path) as handle:
         size = os.fstat(handle.fileno()).st_size
         header, _ = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
@@ -104,22 +104,22 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 def _damaged(path: Path) -> RunError:
     return RunError(
-        "is damaged: its numbers differ from those that were saved",
+        "is damaged: the sha256 of its arrays differs from the one in its header",
         "restore the folder from a copy, or train it again",
         where=str(path),
     )
 
 
 def _parse_header(data: bytes, size: int, where: str) -> tuple[dict[str, Any], int]:
-    """Return the checked header of a file that begins with `data`, and where its arrays start."""
+    """Return the validated header of a file that begins with `data`, and the offset of its first array."""
     if not 8 <= size <= LARGEST_FILE:
-        raise RunError(f"found {size} bytes, expected a safetensors file", where=where)
+        raise RunError(f"has {size} bytes, expected a safetensors file", where=where)
     length = struct.unpack("<Q", data[:8])[0]
     if length > LARGEST_HEADER or 8 + length > size:
         raise RunError(f"is not a safetensors file: its header claims {length} bytes", where=where)
     header = durable.from_json(data[8 : 8 + length], where)
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
-        raise RunError("is not a safetensors file: its header is no table of tensors", where=where)
+        raise RunError("is not a safetensors file: its header is not a table of tensors", where=where)
     metadata = header.setdefault("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise RunError("its metadata is not a table of strings", where=where)
@@ -128,31 +128,34 @@ def _parse_header(data: bytes, size: int, where: str) -> tuple[dict[str, Any], i
         if name != "__metadata__":
             start = _check_entry(name, entry, start, where)
     if start != size - 8 - length:
-        raise RunError(f"found {size - 8 - length} bytes of arrays, expected {start}", where=where)
+        raise RunError(f"has {size - 8 - length} bytes of arrays, expected {start}", where=where)
     return header, 8 + length
 
 
 def _check_entry(name: str, entry: Any, start: int, where: str) -> int:
-    """Return where the tensor ends, if it is one that begins at `start` and has the size it claims."""
+    """Return the end offset of a tensor that begins at `start`; raise RunError if its entry is inconsistent."""
     if not GOOD_NAME.fullmatch(name):
-        raise RunError(f"found a tensor named {name[:40]!r}", where=where)
+        raise RunError(f"{name[:40]!r} is not a valid tensor name", where=where)
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise RunError(f"{name} is not described by dtype, shape and data_offsets", where=where)
     shape, dtype = entry["shape"], entry["dtype"]
-    whole = isinstance(shape, list) and len(shape) <= 4 and all(type(side) is int and side >= 0 for side in shape)
-    # An empty array may not have other sides that no file could hold.
-    if not isinstance(dtype, str) or dtype not in DTYPES or not whole or math.prod(filter(None, shape)) > LARGEST_FILE:
-        raise RunError(f"{name} has the shape {str(shape)[:60]} of {str(dtype)[:20]}", where=where)
+    is_shape = isinstance(shape, list) and len(shape) <= 4 and all(type(size) is int and size >= 0 for size in shape)
+    # An array with a dimension of 0 is empty; its other dimensions are bounded too.
+    is_known = isinstance(dtype, str) and dtype in DTYPES
+    if not is_known or not is_shape or math.prod(filter(None, shape)) > LARGEST_FILE:
+        raise RunError(f"{name} has the invalid shape {str(shape)[:60]} or dtype {str(dtype)[:20]}", where=where)
     end = start + math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize
     if entry["data_offsets"] != [start, end]:
-        raise RunError(f"{name} is at {str(entry['data_offsets'])[:60]}, expected {[start, end]}", where=where)
+        raise RunError(
+            f"{name} has data_offsets {str(entry['data_offsets'])[:60]}, expected {[start, end]}", where=where
+        )
     return end
 
 
 class ArrayWriter:
-    """Writes one long array of unknown length as it comes."""
+    """Writes a one-dimensional array whose length is not known in advance."""
 
-    ROOM = 4096  # for the header, which is known last
+    HEADER_SIZE = 4096  # reserved bytes: the header is written last
 
     def __init__(self, handle: BinaryIO, name: str, dtype: npt.DTypeLike) -> None:
         self.handle = handle
@@ -160,10 +163,10 @@ class ArrayWriter:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.length = 0
         self._digest = hashlib.sha256()
-        handle.write(struct.pack("<Q", self.ROOM) + b" " * self.ROOM)
+        handle.write(struct.pack("<Q", self.HEADER_SIZE) + b" " * self.HEADER_SIZE)
 
     def append(self, values: Array) -> None:
-        """Write more of the array."""
+        """Append values to the array."""
         data = np.ascontiguousarray(values, self.dtype).data.cast("B") if len(values) else b""
         self._digest.update(data)
         self.handle.write(data)
@@ -175,15 +178,15 @@ class ArrayWriter:
         header = _header(
             {self.name: (self.dtype, (self.length,), size)}, {**metadata, "sha256": self._digest.hexdigest()}
         )
-        assert len(header) <= self.ROOM, "the metadata would be written over the array"
+        assert len(header) <= self.HEADER_SIZE, "the metadata does not fit into the reserved header"
         self.handle.seek(8)
-        self.handle.write(header.ljust(self.ROOM))
+        self.handle.write(header.ljust(self.HEADER_SIZE))
 
 
 def map_array(path: Path, name: str, *, verify: bool = False) -> tuple[Array, dict[str, str]]:
-    """Return a file's only array as a view of the file, and the metadata.
+    """Return the only array of a file as a memory map, and the metadata.
 
-    The header is always checked; the numbers, which means reading them all, only to `verify` them.
+    The header is always validated; the checksum, which requires reading the whole file, only with `verify`.
     """
     with durable.open_regular(path) as handle:
         size = handle.seek(0, 2)
@@ -191,7 +194,7 @@ def map_array(path: Path, name: str, *, verify: bool = False) -> tuple[Array, di
         header, start = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
         metadata = header.pop("__metadata__")
         if list(header) != [name] or len(header[name]["shape"]) != 1:
-            raise RunError(f"found the tensors {list(header)}, expected {name}", where=str(path))
+            raise RunError(f"contains the tensors {list(header)}, expected only {name}", where=str(path))
         dtype = np.dtype(DTYPES[header[name]["dtype"]]).newbyteorder("<")
         if header[name]["shape"] == [0]:
             return np.empty(0, dtype), metadata

@@ -1,4 +1,4 @@
-"""What torchrun says of this process, read without torch. A process that it did not start is the first of one."""
+"""Environment variables set by torchrun, read without importing torch."""
 
 import os
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Launch:
-    """Which of how many processes this one is, in all and on this machine, and how often they were started again."""
+    """Rank and world size of this process, globally and on this machine, and the number of restarts."""
 
     rank: int = 0
     size: int = 1
@@ -18,14 +18,14 @@ class Launch:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that writes and prints."""
+        """Whether this is rank 0, the only process that writes and prints."""
         return self.rank == 0
 
 
 def launch() -> Launch:
-    """Return how this process was started."""
+    """Return the torchrun environment; rank 0 of 1 for a process that torchrun did not start."""
     if not all(name in os.environ for name in NEEDED):
         return Launch()
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
-    usual = ("0", "1", "0", "1", "0")
-    return Launch(*(int(os.environ.get(name, default)) for name, default in zip(names, usual, strict=True)))
+    defaults = ("0", "1", "0", "1", "0")
+    return Launch(*(int(os.environ.get(name, default)) for name, default in zip(names, defaults, strict=True)))

@@ -302,7 +302,7 @@ def test_a_group_of_settings_that_is_a_value_is_told(cli: Cli, verse: Path, tmp_
 def test_an_existing_folder_is_not_overwritten(cli: Cli, run: Path, verse: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     code, _, said = cli("train", verse, "--model", "ngram", "-o", run)
-    assert (code, "exists already" in said, "--force" in said) == (2, True, True)
+    assert (code, "already exists" in said, "--force" in said) == (2, True, True)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     mine = tmp_path / "photos"
     mine.mkdir()
@@ -426,7 +426,7 @@ def test_mix_makes_a_run_and_says_what_its_parts_gave(
         (["compare", "{run}", "{run}", "--data", "nowhere.txt"], "there is no such file"),
         (["compare", "{run}", "{run}"], "kept nothing to evaluate on"),
         (["compare", "{run}", "{run}", "--data", "{text}", "-o", "x.pdf"], "expected .csv"),
-        (["mix", "{run}", "{run}", "--data", "{text}", "-o", "{run}"], "exists already"),
+        (["mix", "{run}", "{run}", "--data", "{text}", "-o", "{run}"], "already exists"),
     ],
 )
 def test_what_several_runs_cannot_do_is_told(

@@ -98,17 +98,17 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "manifest.json: is not JSON"),
     "not JSON": (lambda data: data[:-5], "manifest.json: is not JSON"),
     "not UTF-8": (lambda data: b"\xff" + data, "manifest.json: is not JSON"),
-    "NaN": (lambda data: data.replace(b'"schema_version": 1', b'"schema_version": NaN'), "manifest.json: found NaN"),
-    "another version": (lambda data: data.replace(b'on": 1', b'on": 0'), "manifest.json: found schema_version 0"),
-    "a newer version": (lambda data: data.replace(b'on": 1', b'on": 2'), "manifest.json: found schema_version 2"),
-    "a version in words": (lambda data: data.replace(b'on": 1', b'on": "1"'), "manifest.json: found schema_version 1"),
-    "no version": (lambda data: data.replace(b"schema_", b"_"), "manifest.json: found schema_version None"),
-    "a list": (lambda data: b"[]", "manifest.json: found no list of files"),
-    "no files": (lambda data: b'{"schema_version": 1}', "manifest.json: found no list of files"),
-    "files a list": (lambda data: b'{"schema_version": 1, "files": []}', "manifest.json: found no list of files"),
+    "NaN": (lambda data: data.replace(b'"schema_version": 1', b'"schema_version": NaN'), "manifest.json: contains NaN"),
+    "another version": (lambda data: data.replace(b'on": 1', b'on": 0'), "manifest.json: has schema_version 0"),
+    "a newer version": (lambda data: data.replace(b'on": 1', b'on": 2'), "manifest.json: has schema_version 2"),
+    "a version in words": (lambda data: data.replace(b'on": 1', b'on": "1"'), "manifest.json: has schema_version 1"),
+    "no version": (lambda data: data.replace(b"schema_", b"_"), "manifest.json: has schema_version None"),
+    "a list": (lambda data: b"[]", "manifest.json: is not a manifest"),
+    "no files": (lambda data: b'{"schema_version": 1}', "manifest.json: is not a manifest"),
+    "files a list": (lambda data: b'{"schema_version": 1, "files": []}', "manifest.json: is not a manifest"),
     "10,000 deep": (lambda data: b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "manifest.json: is nested too deeply"),
-    "a key twice": (lambda data: data.replace(b"{", b'{"schema_version": 1,', 1), "manifest.json: found the key"),
-    "too large": (lambda data: data + b" " * durable.LARGEST_JSON, "manifest.json: found .* bytes, expected at most"),
+    "a key twice": (lambda data: data.replace(b"{", b'{"schema_version": 1,', 1), "manifest.json: contains the key"),
+    "too large": (lambda data: data + b" " * durable.LARGEST_JSON, "manifest.json: has .* bytes, expected at most"),
     "a file not named": (entries(lambda files: files.pop("config.json")), "config.json is not in the manifest"),
     "a file named wrongly": (entries(lambda files: files.update({"config.json": 1})), "config.json is not in the"),
     "another size": (entries(lambda files: files["config.json"].update(size=1)), "config.json: is damaged"),
@@ -375,7 +375,7 @@ def test_the_same_training_gives_the_same_bytes(verse: Path, tmp_path: Path) -> 
 
 def test_a_run_is_never_replaced_unasked(run: Path, verse: Path) -> None:
     before = contents(run)
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(RunError, match="already exists"):
         train(verse, run)
     assert contents(run) == before
 
@@ -395,7 +395,7 @@ def test_a_folder_of_ones_own_is_never_replaced(mine: dict[str, bytes], verse: P
     folder.mkdir()
     for name, data in mine.items():
         (folder / name).write_bytes(data)
-    with pytest.raises(RunError, match="is not a run, so it is not replaced"):
+    with pytest.raises(RunError, match="is not a run folder and is not replaced"):
         train(verse, folder, force=True)
     assert contents(folder) == mine
 

@@ -290,4 +290,4 @@ def test_metadata_is_never_written_over_the_array() -> None:
     with tempfile.TemporaryFile() as handle:
         writer = tensors.ArrayWriter(handle, "ids", np.uint16)
         with pytest.raises(AssertionError):
-            writer.finish({"note": "x" * tensors.ArrayWriter.ROOM})
+            writer.finish({"note": "x" * tensors.ArrayWriter.HEADER_SIZE})

@@ -974,7 +974,7 @@ def test_where_all_checkpoints_are_damaged_each_is_told_and_nothing_is_begun_ane
     assert "none of its 2 checkpoints is sound" in said
     for path, name, why in (
         (first, checkpoint.PROGRESS, os.strerror(errno.ENOENT)),
-        (second, checkpoint.MODEL, "found 0 bytes"),
+        (second, checkpoint.MODEL, "has 0 bytes"),
     ):
         (line,) = (line for line in said.split("\n") if f"{path.name}: " in line)
         assert name in line

@@ -168,7 +168,7 @@ def scratch(tokenizer: Tokenizer, rule: DocumentRule, write: Callable[[TokenWrit
         writer = TokenWriter(handle, tokenizer, rule)
         write(writer)
         handle.flush()
-        offset = 8 + tensors.ArrayWriter.ROOM
+        offset = 8 + tensors.ArrayWriter.HEADER_SIZE
         return TokenFile(np.memmap(handle, writer.dtype, "r", offset), writer.counts, tokenizer.sha256, "")
 
 

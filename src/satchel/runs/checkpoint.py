@@ -64,7 +64,7 @@ def prune(run: Path, keep: int, best: int) -> None:
 
 def clear(run: Path) -> None:
     """Remove what a process that was killed left unfinished or half gone. Only for who has locked the run."""
-    durable.clear_left(run / FOLDER)
+    durable.remove_temporary(run / FOLDER)
 
 
 def is_there(run: Path) -> bool:
