@@ -44,11 +44,11 @@ class Naive(Backpack):
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         assert self.contextualiser is not None
-        assert self.weigh is not None
+        assert self.sense_attention is not None
         x_BTD = self.embed(ids_BT)
-        senses_BNSD = self.make_senses(x_BTD).transpose(1, 2)
-        queries, keys = self.weigh.queries_and_keys(self.contextualiser.contextualise(x_BTD))
-        weights_BNTS = self.weigh(queries, keys, causal_mask(ids_BT.shape[1]))
+        senses_BNSD = self.sense_network(x_BTD).transpose(1, 2)
+        queries, keys = self.sense_attention.queries_and_keys(self.contextualiser(x_BTD))
+        weights_BNTS = self.sense_attention(queries, keys, causal_mask(ids_BT.shape[1]))
         sums: Tensor = (weights_BNTS @ senses_BNSD).sum(dim=1)
         return sums
 

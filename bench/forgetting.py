@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import satchel
 from satchel.models.recurrent import Recurrent, RecurrentSettings
-from satchel.models.transformer import ADDING, Transformer, TransformerSettings
+from satchel.models.transformer import RESIDUAL_OUTPUTS, Transformer, TransformerSettings
 from satchel.nn.attention import General, causal_mask, softmax
 
 RECURRENT: dict[str, Any] = {"model.width": 192, "training.learning_rate": 3e-3}
@@ -66,7 +66,7 @@ def beginners() -> Iterator[tuple[str, Any]]:
     yield "lstm, attention", OverStates(recurrent("lstm"))
     transformer = Transformer(TransformerSettings(width=WIDTH, layers=2, heads=4), 2, causal=True)
     for name, parameter in transformer.named_parameters():
-        if name.endswith(ADDING):  # else its blocks begin by adding nothing
+        if name.endswith(RESIDUAL_OUTPUTS):  # else its blocks begin by adding nothing
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
     yield "transformer", transformer
 

@@ -64,9 +64,9 @@ def test_shares_add_up_and_sharp_senses_have_no_entropy(network: LanguageNetwork
     assert all(0 < entropy < np.log(5) for entropy in found.entropy)
     encoder = network.encoder
     assert isinstance(encoder, Backpack)
-    assert encoder.weigh is not None
-    torch.nn.init.zeros_(encoder.weigh.project.weight)
-    torch.nn.init.zeros_(encoder.weigh.project.bias)
+    assert encoder.sense_attention is not None
+    torch.nn.init.zeros_(encoder.sense_attention.project.weight)
+    torch.nn.init.zeros_(encoder.sense_attention.project.bias)
     # Weights that are all alike: the mean over positions of the logarithm of how many words are seen.
     uniform = (np.log(np.arange(1, 6)).sum() + np.log(np.arange(1, 4)).sum()) / 8
     assert health(network).entropy == pytest.approx([uniform] * len(found.use), abs=1e-5)
@@ -79,8 +79,8 @@ def test_senses_that_are_one_have_rank_one_and_a_cosine_of_one(network: Language
     assert before.rank == 4
     assert before.cosine < 0.9
     with torch.no_grad():
-        assert isinstance(encoder.make_senses, SenseNetwork)
-        spread = encoder.make_senses.spread
+        assert isinstance(encoder.sense_network, SenseNetwork)
+        spread = encoder.sense_network.spread
         spread.weight.copy_(spread.weight[: encoder.width].repeat(4, 1))
         spread.bias.copy_(spread.bias[: encoder.width].repeat(4))
     after = health(network)
@@ -122,7 +122,7 @@ def test_a_penalty_makes_senses_less_alike() -> None:
     made.settings = made.settings.model_copy(update={"diversity": 2.0})
     first = made.penalty(ids)
     assert first is not None
-    unit = F.normalize(made.made(torch.tensor([1, 3, 4, 5])), dim=-1)
+    unit = F.normalize(made.compute_senses(torch.tensor([1, 3, 4, 5])), dim=-1)
     squares = (unit @ unit.transpose(1, 2)).square()
     by_hand = torch.stack([squares[:, a, b] for a in range(4) for b in range(4) if a != b]).mean()
     torch.testing.assert_close(first, 2 * by_hand)

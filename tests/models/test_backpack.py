@@ -50,7 +50,7 @@ def test_the_published_sizes_have_the_published_parameters(
 
     assert parameters(made) == total
     assert parameters(made.embedding) + parameters(made.contextualiser) == transformer
-    assert (parameters(made.make_senses), parameters(made.weigh)) == (senses, weights)
+    assert (parameters(made.sense_network), parameters(made.sense_attention)) == (senses, weights)
     counted = {cost.component: cost.parameters for cost in count(made, 512, tied_logits=made.embedding).components}
     assert (counted["senses"], counted["sense weights"]) == (senses, weights)
 
@@ -93,7 +93,7 @@ def by_hand(weights: dict[str, Tensor], ids: list[int], *, layers: int, heads: i
         hidden = gelu(linear(norm(x, weights, f"{block}.feedforward_norm"), weights, f"{block}.feedforward.widen"))
         x = x + linear(hidden, weights, f"{block}.feedforward.narrow")
     x = norm(x, weights, "contextualiser.norm")
-    both = linear(x, weights, "weigh.project")
+    both = linear(x, weights, "sense_attention.project")
     own = width // senses
     sums = torch.zeros(length, width, dtype=x.dtype)
     for place in range(length):
@@ -107,11 +107,11 @@ def by_hand(weights: dict[str, Tensor], ids: list[int], *, layers: int, heads: i
 
 
 def sense_of(weights: dict[str, Tensor], vector: Tensor, sense: int) -> Tensor:
-    first = vector + norm(vector, weights, "make_senses.first_norm")
-    inner = gelu(linear(norm(first, weights, "make_senses.second_norm"), weights, "make_senses.block.widen"))
-    second = first + linear(inner, weights, "make_senses.block.narrow")
-    hidden = gelu(linear(norm(second, weights, "make_senses.last_norm"), weights, "make_senses.widen"))
-    flat = linear(hidden, weights, "make_senses.spread")
+    first = vector + norm(vector, weights, "sense_network.first_norm")
+    inner = gelu(linear(norm(first, weights, "sense_network.second_norm"), weights, "sense_network.block.widen"))
+    second = first + linear(inner, weights, "sense_network.block.narrow")
+    hidden = gelu(linear(norm(second, weights, "sense_network.last_norm"), weights, "sense_network.widen"))
+    flat = linear(hidden, weights, "sense_network.spread")
     return flat[sense * len(vector) : (sense + 1) * len(vector)]
 
 
@@ -175,7 +175,7 @@ def test_the_senses_of_words_are_made_once_and_anew_when_the_weights_change() ->
         before = made.encode(IDS)
         torch.testing.assert_close(before, made.contextualise(made.embed(IDS)), rtol=1e-12, atol=1e-12)
         calls = []
-        handle = made.make_senses.register_forward_hook(lambda module, given, found: calls.append(found.shape[0]))
+        handle = made.sense_network.register_forward_hook(lambda module, given, found: calls.append(found.shape[0]))
         assert torch.equal(made.encode(IDS), before)
         assert not calls
         made.embedding.weight[3] += 1
@@ -207,7 +207,7 @@ def test_the_mean_of_senses_is_that_of_all_words_as_they_are_now() -> None:
     made = small()
     for _ in range(2):
         with torch.no_grad():
-            expected = made.made(torch.arange(VOCABULARY)).mean(dim=0)
+            expected = made.compute_senses(torch.arange(VOCABULARY)).mean(dim=0)
         torch.testing.assert_close(made.mean_senses(), expected, rtol=1e-12, atol=1e-12)
         assert made.mean_senses() is made.mean_senses()
         with torch.no_grad():
@@ -226,8 +226,8 @@ def test_one_sense_and_weights_that_are_all_alike_make_the_mean_of_words() -> No
     settings = backpack(senses=1, contextualiser="uniform", sense_source="table")
     made = build_encoder(settings, VOCABULARY, causal=True).double().eval()
     assert isinstance(made, Backpack)
-    assert isinstance(made.make_senses, nn.Embedding)
-    vectors = made.make_senses(IDS)
+    assert isinstance(made.sense_network, nn.Embedding)
+    vectors = made.sense_network(IDS)
     means = vectors.cumsum(dim=1) / torch.arange(1, 10)[None, :, None]
     torch.testing.assert_close(made.encode(IDS), means, rtol=1e-12, atol=1e-12)
 

@@ -29,7 +29,7 @@ def test_the_lectures_sketch_with_torchs_own_layers_gives_the_same_vectors() -> 
     length = 9
     mask = torch.triu(torch.ones(length, length, dtype=torch.float64) * float("-inf"), diagonal=1)
     ids = torch.randint(0, 11, (2, length))
-    placed = ours._placed(ours.embed(ids), 0)
+    placed = ours._add_positions(ours.embed(ids), 0)
     torch.testing.assert_close(ours.encode(ids), transformer_encoder(placed, mask=mask), rtol=1e-12, atol=1e-12)
 
 

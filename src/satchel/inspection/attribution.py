@@ -74,7 +74,7 @@ class Asked:
 
     @property
     def _window(self) -> int:
-        return getattr(self.encoder, "context", None) or len(self.ids_T)
+        return self.encoder.context or len(self.ids_T)
 
 
 def next_token(network: LanguageNetwork, ids_T: Ids, target: int, versus: int | None = None) -> Asked:
@@ -184,7 +184,7 @@ def exact(asked: Asked) -> contributions.Contributions:
 def check_vectors(asked: Asked) -> None:
     """Raise an error if the encoder cannot be asked about vectors, or makes something else of them than of words."""
     encoder = asked.encoder
-    if isinstance(encoder, Backpack) and not isinstance(encoder.make_senses, SenseNetwork):
+    if isinstance(encoder, Backpack) and not isinstance(encoder.sense_network, SenseNetwork):
         raise SettingsError(
             "the senses of this Backpack stand in a table: they belong to words, and vectors have none",
             "look at its contributions, which are exact; or train one with model.sense_source=network",

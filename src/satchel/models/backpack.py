@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.encoder import CausalEncoder, State
-from satchel.models.recurrent import Recurrent, RecurrentSettings
-from satchel.models.transformer import Transformer, TransformerSettings
+from satchel.models.encoder import CausalEncoder, Contextualiser, State
+from satchel.models.recurrent import RecurrentContextualiser, RecurrentSettings
+from satchel.models.transformer import TransformerContextualiser, TransformerSettings
 from satchel.nn.kv_cache import AppendBuffer
-from satchel.nn.senses import SenseNetwork, SenseWeights, mix, mix_in_blocks, visible_mask
+from satchel.nn.senses import SenseAttention, SenseNetwork, visible_mask, weighted_sum, weighted_sum_in_blocks
 from satchel.nn.sites import Site
 
-Contextualiser = Literal["transformer", "rnn", "gru", "lstm", "uniform"]
+ContextualiserKind = Literal["transformer", "rnn", "gru", "lstm", "uniform"]
 
 
 # Whoever needs the senses of one word gets those of so many: most of the work is to read the network's weights.
@@ -33,7 +33,7 @@ class BackpackSettings(TransformerSettings):
 
     kind: Literal["backpack"] = Field("backpack", description="a weighted sum of the senses of words")  # type: ignore[assignment]
     senses: int = Field(16, ge=1, le=4096, description="of every word")
-    contextualiser: Contextualiser = Field(
+    contextualiser: ContextualiserKind = Field(
         "transformer", description="what decides their weights: transformer, rnn, gru, lstm or uniform"
     )
     sense_source: Literal["network", "table"] = Field(
@@ -74,23 +74,25 @@ class Backpack(CausalEncoder):
     that is what makes it readable, and what makes it editable.
     """
 
+    context: int
+
     def __init__(self, settings: BackpackSettings, vocabulary: int, *, causal: bool) -> None:
         super().__init__(vocabulary, settings.width, causal=causal)
         self.settings = settings
         self.context = settings.context
         self.contextualiser = _contextualiser(settings, causal)
-        self.weigh: SenseWeights | None = None
+        self.sense_attention: SenseAttention | None = None
         if self.contextualiser is not None:
-            self.weigh = SenseWeights(settings.width, settings.senses, nearness=settings.nearness)
-        self.make_senses: SenseNetwork | nn.Embedding
+            self.sense_attention = SenseAttention(settings.width, settings.senses, nearness=settings.nearness)
+        self.sense_network: SenseNetwork | nn.Embedding
         if settings.sense_source == "network":
-            self.make_senses = SenseNetwork(settings.width, settings.senses, hidden=settings.sense_hidden)
+            self.sense_network = SenseNetwork(settings.width, settings.senses, hidden=settings.sense_hidden)
         else:
-            self.make_senses = nn.Embedding(vocabulary, settings.senses * settings.width)
-            nn.init.normal_(self.make_senses.weight, std=0.02)
+            self.sense_network = nn.Embedding(vocabulary, settings.senses * settings.width)
+            nn.init.normal_(self.sense_network.weight, std=0.02)
         self.scale = 1.0 if settings.output == "sum" else 1 / settings.senses
         self.senses, self.sense_weights = Site(), Site()
-        self._words = WordSenses(self.make_senses, self.embedding, settings.senses, self.senses)
+        self._words = WordSenses(self.sense_network, self.embedding, settings.senses, self.senses)
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the (B, T, D) sums of senses."""
@@ -100,22 +102,22 @@ class Backpack(CausalEncoder):
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the sums of the senses of words with these vectors."""
-        assert isinstance(self.make_senses, SenseNetwork), "the senses of a table belong to words, not to vectors"
-        senses_UND = self.senses(self.make_senses(x_BTD.flatten(0, 1)))
+        assert isinstance(self.sense_network, SenseNetwork), "the senses of a table belong to words, not to vectors"
+        senses_UND = self.senses(self.sense_network(x_BTD.flatten(0, 1)))
         where_BT = torch.arange(len(senses_UND), device=x_BTD.device).view(x_BTD.shape[:2])
         return self._sums(x_BTD, senses_UND, where_BT, keep_BT)
 
     def _sums(self, x_BTD: Tensor, senses_UND: Tensor, where_BT: Tensor, keep_BT: Tensor | None) -> Tensor:
         gathered_BSND = F.embedding(where_BT, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
         length = x_BTD.shape[1]
-        if self.contextualiser is None or self.weigh is None:
+        if self.contextualiser is None or self.sense_attention is None:
             seen = visible_mask(length, length, keep_BT, causal=self.causal)
-            return self.scale * mix(self.sense_weights(self._alike(x_BTD, length, seen)), gathered_BSND)
-        queries, keys = self.weigh.queries_and_keys(self.contextualiser.contextualise(x_BTD, keep_BT))
+            return self.scale * weighted_sum(self.sense_weights(self._alike(x_BTD, length, seen)), gathered_BSND)
+        queries, keys = self.sense_attention.queries_and_keys(self.contextualiser(x_BTD, keep_BT))
         if self.causal and keep_BT is None and not self.sense_weights.is_watched:
-            return self.scale * mix_in_blocks(self.weigh, queries, keys, gathered_BSND)
+            return self.scale * weighted_sum_in_blocks(self.sense_attention, queries, keys, gathered_BSND)
         seen = visible_mask(length, length, keep_BT, causal=self.causal)
-        return self.scale * mix(self.sense_weights(self.weigh(queries, keys, seen)), gathered_BSND)
+        return self.scale * weighted_sum(self.sense_weights(self.sense_attention(queries, keys, seen)), gathered_BSND)
 
     def _alike(self, x_BTD: Tensor, words: int, seen: Tensor | None) -> Tensor:
         """Return (B, N, T, S) weights that are the same for all words seen: what a mean of words has."""
@@ -142,15 +144,15 @@ class Backpack(CausalEncoder):
         """Return the (N, D) mean over all words of each sense, where nothing is learned."""
         return self._words.mean()
 
-    def made(self, ids_U: Tensor) -> Tensor:
+    def compute_senses(self, ids_U: Tensor) -> Tensor:
         """Return the (U, N, D) senses of words."""
-        return self._words.made(ids_U)
+        return self._words.compute_senses(ids_U)
 
     def penalty(self, ids_BT: Tensor) -> Tensor | None:
         """Return how alike the senses of each word are, in the mean of squared cosines, if that is held against it."""
         if not self.settings.diversity or self.settings.senses == 1:
             return None
-        unit_UND = F.normalize(self.made(ids_BT.unique()), dim=-1)
+        unit_UND = F.normalize(self.compute_senses(ids_BT.unique()), dim=-1)
         squares_U = (unit_UND @ unit_UND.transpose(-1, -2)).square().sum(dim=(1, 2))
         senses = self.settings.senses
         return self.settings.diversity * ((squares_U - senses) / (senses * (senses - 1))).mean()
@@ -160,10 +162,6 @@ class Backpack(CausalEncoder):
         inner = self.contextualiser.start(batch) if self.contextualiser is not None else None
         return BackpackState(inner, torch.empty(batch, 0, dtype=torch.long, device=self.embedding.weight.device), None)
 
-    def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, BackpackState]:
-        """Say that this cannot be: what is kept of words are their ids."""
-        raise AssertionError("a Backpack goes on with words, not with vectors: their senses are its output")
-
     def step(self, ids_BT: Tensor, state: State) -> tuple[Tensor, BackpackState]:
         """Return the encodings of the next tokens, and the state after them."""
         assert self.causal, "an encoder that sees what comes later cannot go on"
@@ -171,20 +169,22 @@ class Backpack(CausalEncoder):
         ids_BS = torch.cat([state.ids_BS, ids_BT], dim=1)
         x_BTD, length = self.embed(ids_BT), ids_BS.shape[1]
         seen = visible_mask(ids_BT.shape[1], length, None, causal=True)
-        if self.contextualiser is None or self.weigh is None or state.contextualiser is None:
+        if self.contextualiser is None or self.sense_attention is None or state.contextualiser is None:
             inner, keys_BNSK, weights = None, None, self._alike(x_BTD, length, seen)
         else:
             encoded, inner = self.contextualiser.step_vectors(x_BTD, state.contextualiser)
-            queries, new = self.weigh.queries_and_keys(encoded)
+            queries, new = self.sense_attention.queries_and_keys(encoded)
             keys_BNSK = AppendBuffer(new) if state.keys_BNSK is None else state.keys_BNSK.add(new)
-            weights = self.weigh(queries, keys_BNSK.values, seen if ids_BT.shape[1] > 1 else None)
+            weights = self.sense_attention(queries, keys_BNSK.values, seen if ids_BT.shape[1] > 1 else None)
         sums = self.scale * self._step_sums(self.sense_weights(weights), ids_BS)
         return self.encoded(sums), BackpackState(inner, ids_BS, keys_BNSK)
 
     def _step_sums(self, weights_BNTS: Tensor, ids_BS: Tensor) -> Tensor:
         senses_UND, where_BS = self._senses_of(ids_BS)
         if weights_BNTS.shape[2] > 1 or torch.is_grad_enabled():
-            return mix(weights_BNTS, F.embedding(where_BS, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:]))
+            return weighted_sum(
+                weights_BNTS, F.embedding(where_BS, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
+            )
         # One position: the rows are read where they are, and nothing is gathered.
         count = self.settings.senses
         rows_BX = (where_BS[..., None] * count + torch.arange(count, device=where_BS.device)).flatten(1)
@@ -215,10 +215,10 @@ class WordSenses:
         if not is_learning and not self._site.is_watched:
             return self.kept(ids), ids
         distinct_U, where = ids.unique(return_inverse=True)
-        senses_UND = self.made(distinct_U) if is_learning else self.kept(distinct_U)[distinct_U]
+        senses_UND = self.compute_senses(distinct_U) if is_learning else self.kept(distinct_U)[distinct_U]
         return self._site(senses_UND), where
 
-    def made(self, ids_U: Tensor) -> Tensor:
+    def compute_senses(self, ids_U: Tensor) -> Tensor:
         """Return the (U, N, D) senses of words."""
         found = self._make(self._embedding(ids_U) if isinstance(self._make, SenseNetwork) else ids_U)
         senses: Tensor = found if found.dim() == 3 else found.unflatten(-1, (self._senses, -1))
@@ -250,22 +250,20 @@ class WordSenses:
                 others = (~self._is_known_V).nonzero().flatten()[:MADE_AT_ONCE]
                 missing_U = torch.cat([missing_U, others]).unique()
             with torch.no_grad():
-                self._rows_VND[missing_U] = self.made(missing_U)
+                self._rows_VND[missing_U] = self.compute_senses(missing_U)
                 self._is_known_V[missing_U] = True
         return self._rows_VND
 
 
-def _contextualiser(settings: BackpackSettings, causal: bool) -> CausalEncoder | None:
-    """Return the encoder that decides how much senses count, without words of its own; None where nothing does."""
-    encoder: CausalEncoder
+def _contextualiser(settings: BackpackSettings, causal: bool) -> Contextualiser | None:
+    """Return the network that computes the inputs of the sense weights; None if the weights are uniform."""
     match settings.contextualiser:
         case "uniform":
             return None
         case "transformer":
-            encoder = Transformer(settings, 1, causal=causal)
+            return TransformerContextualiser(settings, causal=causal)
         case kind:
-            own = RecurrentSettings(kind=kind, width=settings.width, layers=settings.layers, dropout=settings.dropout)
-            encoder = Recurrent(own, 1, causal=causal)
-    # Its words are the Backpack's: it gets their vectors.
-    del encoder.embedding, encoder.embedded, encoder.encoded
-    return encoder
+            recurrent = RecurrentSettings(
+                kind=kind, width=settings.width, layers=settings.layers, dropout=settings.dropout
+            )
+            return RecurrentContextualiser(recurrent, causal=causal)

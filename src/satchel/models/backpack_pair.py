@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from satchel.models.backpack import BackpackSettings, WordSenses
 from satchel.models.pair import Pair
-from satchel.models.transformer import Memory, TransformerState
+from satchel.models.transformer import CrossAttentionMemory, TransformerState
 from satchel.models.transformer_pair import TransformerPair
 from satchel.nn.attention import causal_mask, softmax
 from satchel.nn.kv_cache import AppendBuffer
 from satchel.nn.linear import Linear
-from satchel.nn.senses import SenseNetwork, SenseWeights, mix
+from satchel.nn.senses import SenseAttention, SenseNetwork, weighted_sum
 from satchel.nn.sites import Site
 
 
@@ -43,7 +43,7 @@ class BackpackPairSettings(BackpackSettings):
 class BackpackMemory:
     """What the decoder reads of the source; and of its words the keys, the senses, and where they are."""
 
-    inner: Memory
+    inner: CrossAttentionMemory
     keys_BNSK: Tensor
     senses_BSND: Tensor
     keep_BS: Tensor
@@ -87,19 +87,19 @@ class BackpackPair(Pair):
             settings, source_vocabulary, vocabulary, layers=layers, shared=settings.shared
         )
         width, senses = settings.width, settings.senses
-        self.weigh = SenseWeights(width, senses)
-        self.source_keys = Linear(width, senses * self.weigh.key_width)
+        self.sense_attention = SenseAttention(width, senses)
+        self.source_keys = Linear(width, senses * self.sense_attention.key_width)
         nn.init.normal_(self.source_keys.weight, std=0.02)
         nn.init.zeros_(self.source_keys.bias)
-        self.make_source_senses, self.make_senses = (
+        self.source_sense_network, self.sense_network = (
             SenseNetwork(width, senses, hidden=settings.sense_hidden) for _ in range(2)
         )
         self.scale = 1.0 if settings.output == "sum" else 1 / senses
         self.source_senses, self.senses, self.sense_weights, self.encoded = Site(), Site(), Site(), Site()
         self._source_words = WordSenses(
-            self.make_source_senses, self.contextualiser.reader.embedding, senses, self.source_senses
+            self.source_sense_network, self.contextualiser.reader.embedding, senses, self.source_senses
         )
-        self._words = WordSenses(self.make_senses, self.words, senses, self.senses)
+        self._words = WordSenses(self.sense_network, self.words, senses, self.senses)
 
     @property
     def words(self) -> nn.Embedding:
@@ -116,7 +116,7 @@ class BackpackPair(Pair):
     def read(self, source_BS: Tensor, keep_BS: Tensor | None = None) -> BackpackMemory:
         """Return what the decoder reads, and the keys and senses of the source's words."""
         encoded_BSD = self.contextualiser.reader.encode(source_BS, keep_BS)
-        keys_BNSK = self.source_keys(encoded_BSD).unflatten(-1, (self.weigh.senses, -1)).transpose(1, 2)
+        keys_BNSK = self.source_keys(encoded_BSD).unflatten(-1, (self.sense_attention.senses, -1)).transpose(1, 2)
         kept = torch.ones_like(source_BS, dtype=torch.bool) if keep_BS is None else keep_BS
         read = self.contextualiser.writer.read(encoded_BSD, keep_BS)
         return BackpackMemory(read, keys_BNSK, self._gathered(self._source_words, source_BS), kept)
@@ -140,16 +140,16 @@ class BackpackPair(Pair):
         """Return the encodings of the next words."""
         assert isinstance(state, BackpackPairState)
         encoded_RTD, inner = self.contextualiser.step(target_RT, state.inner)
-        queries, new = self.weigh.queries_and_keys(encoded_RTD)
+        queries, new = self.sense_attention.queries_and_keys(encoded_RTD)
         keys_RNTK = AppendBuffer(new) if state.keys_RNTK is None else state.keys_RNTK.add(new)
         ids_RT = torch.cat([state.ids_RT, target_RT], dim=1)
         memory = state.memory
         weights = self.sense_weights(self._weights(queries, keys_RNTK.values, memory))
         of_source, of_target = weights.split([memory.keep_BS.shape[1], ids_RT.shape[1]], dim=-1)
-        sums = mix(of_target, self._gathered(self._words, ids_RT))
+        sums = weighted_sum(of_target, self._gathered(self._words, ids_RT))
         # Rows of one text weigh the senses of one source.
         shared = self._by_text(of_source, memory)
-        sums = sums + mix(shared, memory.senses_BSND).reshape(sums.shape)
+        sums = sums + weighted_sum(shared, memory.senses_BSND).reshape(sums.shape)
         return self.encoded(self.scale * sums), BackpackPairState(inner, ids_RT, keys_RNTK, memory)
 
     def _weights(self, queries_RNTK: Tensor, keys_RNTK: Tensor, memory: BackpackMemory) -> Tensor:
@@ -161,7 +161,7 @@ class BackpackPair(Pair):
         kept_RS = memory.keep_BS.repeat_interleave(rows // len(memory.keep_BS), dim=0)
         seen = causal_mask(length, keys_RNTK.shape[2]).to(kept_RS.device)
         mask = torch.cat([kept_RS[:, None, None].expand(-1, 1, length, -1), seen.expand(rows, 1, *seen.shape)], dim=-1)
-        return softmax(torch.cat([of_source, of_target], dim=-1) * self.weigh.factor, mask)
+        return softmax(torch.cat([of_source, of_target], dim=-1) * self.sense_attention.factor, mask)
 
     def _by_text(self, x_RNTX: Tensor, memory: BackpackMemory) -> Tensor:
         """Return rows as queries of the texts they belong to: (B, N, Q, X)."""

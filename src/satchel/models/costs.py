@@ -14,7 +14,7 @@ from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import FeedForward
 from satchel.nn.positions import Learned
 from satchel.nn.recurrence import RecurrentLayer
-from satchel.nn.senses import SenseNetwork, SenseWeights
+from satchel.nn.senses import SenseAttention, SenseNetwork
 
 ORDER = (
     "embeddings",
@@ -95,7 +95,7 @@ def _parts(network: nn.Module, length: int) -> Iterator[tuple[str, int, int]]:
             yield component, sum(parameter.numel() for parameter in own), 2 * matrices
         if isinstance(module, MultiHead):
             yield "attention", 0, 2 * length * module.heads * (module.key_width + module.value_width)
-        if isinstance(module, SenseWeights):
+        if isinstance(module, SenseAttention):
             yield "sense weights", 0, 2 * length * module.senses * (module.key_width + module.width)
         stack += [(child, component) for child in module.children()]
 
@@ -107,7 +107,7 @@ def _component(module: nn.Module, inherited: str) -> str:
             return "senses"
         case _ if inherited == "senses":
             return inherited
-        case SenseWeights():
+        case SenseAttention():
             return "sense weights"
         case nn.LayerNorm() | nn.RMSNorm():
             return "norms"

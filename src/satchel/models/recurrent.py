@@ -1,4 +1,7 @@
-"""Recurrent encoders: rnn, gru and lstm, in one direction or both."""
+"""Recurrent encoders: RNN, GRU and LSTM, unidirectional if causal and bidirectional otherwise.
+
+Shapes: B batch, T time, D width.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,67 +9,81 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from satchel.models.encoder import EMBEDDING_STD, CausalEncoder, State
-from satchel.models.settings import ModelSettings
+from satchel.models.encoder import EMBEDDING_STD, CausalEncoder, Contextualiser, State, discard_embedding_draws
+from satchel.models.settings import DROPOUT, ModelSettings
 from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer
 
 
 class RecurrentSettings(ModelSettings):
-    """A recurrent network."""
+    """Settings of a recurrent network."""
 
-    kind: Literal["rnn", "gru", "lstm"] = Field("lstm", description="the cell")
-    width: int = Field(256, ge=1, description="of all vectors")
-    layers: int = Field(1, ge=1, le=64, description="one above the other")
-    nonlinearity: Literal["tanh", "relu"] = Field("tanh", description="of the rnn cell")
-    dropout: float = Field(0.0, ge=0, lt=1, description="the share of numbers that are left out in training")
+    kind: Literal["rnn", "gru", "lstm"] = Field("lstm", description="Type of the recurrent cell")
+    width: int = Field(256, ge=1, description="Size of embeddings and hidden states")
+    layers: int = Field(1, ge=1, le=64, description="Number of stacked recurrent layers")
+    nonlinearity: Literal["tanh", "relu"] = Field("tanh", description="Activation function of the rnn cell")
+    dropout: float = DROPOUT
 
 
 @dataclass
 class RecurrentState:
-    """The state of every layer."""
+    """The hidden state of every layer."""
 
     layers: list[LayerState]
 
     def select(self, rows: Tensor) -> "RecurrentState":
-        """Return the state of some rows."""
+        """Return the state of the given rows."""
         return RecurrentState([tuple(part[:, rows] for part in layer) for layer in self.layers])
 
 
-class Recurrent(CausalEncoder):
-    """Layers of cells that read from left to right; where the task may look ahead, also from right to left."""
+class RecurrentContextualiser(Contextualiser):
+    """Stacked recurrent layers; bidirectional unless causal."""
 
-    def __init__(self, settings: RecurrentSettings, vocabulary: int, *, causal: bool) -> None:
-        super().__init__(vocabulary, settings.width, causal=causal)
+    def __init__(self, settings: RecurrentSettings, *, causal: bool) -> None:
+        super().__init__(settings.width, causal=causal)
+        discard_embedding_draws(settings.width, times=2)
+        self._add_layers(settings)
+        if causal:
+            discard_embedding_draws(settings.width)
+
+    def _add_layers(self, settings: RecurrentSettings) -> None:
         self.layers = nn.ModuleList(
             RecurrentLayer(
                 settings.kind,
                 settings.width,
                 settings.width,
-                bidirectional=not causal,
+                bidirectional=not self.causal,
                 nonlinearity=settings.nonlinearity,
             )
             for _ in range(settings.layers)
         )
         self.dropout = Dropout(settings.dropout)
-        if causal:
-            nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the states of the last layer over time."""
+        """Return the hidden states of the last layer."""
         for layer in self.layers:
             x_BTD, _ = layer(self.dropout(x_BTD), keep_BT)
         return x_BTD
 
     def start(self, batch: int) -> RecurrentState:
-        """Return the state of nothing read."""
+        """Return zero hidden states."""
         return RecurrentState([layer.start(batch) for layer in self.layers if isinstance(layer, RecurrentLayer)])
 
     def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
-        """Return the encodings of the next vectors."""
+        """Return the hidden states of the last layer at the next positions, and the state after them."""
         assert isinstance(state, RecurrentState)
         following = []
         for layer, before in zip(self.layers, state.layers, strict=True):
             x_BTD, after = layer(self.dropout(x_BTD), None, before)
             following.append(after)
         return x_BTD, RecurrentState(following)
+
+
+class Recurrent(RecurrentContextualiser, CausalEncoder):
+    """A recurrent network on token embeddings."""
+
+    def __init__(self, settings: RecurrentSettings, vocabulary: int, *, causal: bool) -> None:
+        CausalEncoder.__init__(self, vocabulary, settings.width, causal=causal)
+        self._add_layers(settings)
+        if causal:
+            nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)

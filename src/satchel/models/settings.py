@@ -1,6 +1,6 @@
-"""What the settings of every encoder have."""
+"""Settings shared by the encoders."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -8,11 +8,15 @@ from satchel.config import Settings
 
 Pooling = Literal["mean", "root"]
 
+DROPOUT: Any = Field(0.0, ge=0, lt=1, description="Fraction of activations dropped in training")
+
 
 class ModelSettings(Settings):
-    """What a network is made of, besides its encoder."""
+    """Settings of the network around an encoder."""
 
-    ngram: int = Field(0, ge=0, le=10, description="lm: stand on an n-gram of this order; 0 on none")
+    ngram: int = Field(
+        0, ge=0, le=10, description="lm: order of the n-gram model interpolated with the network; 0: none"
+    )
     pooling: Pooling = Field(
-        "mean", description="classify: the mean of a text's vectors, or their sum over the root of their number"
+        "mean", description="classify: divide the sum of the encodings by their number (mean) or its square root (root)"
     )

@@ -6,7 +6,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from satchel.models.pair import Pair
-from satchel.models.transformer import Memory, Transformer, TransformerSettings, TransformerState
+from satchel.models.transformer import CrossAttentionMemory, Transformer, TransformerSettings, TransformerState
 
 
 class TransformerPairSettings(TransformerSettings):
@@ -30,7 +30,7 @@ class TransformerPair(Pair):
         self.context = settings.context
         self.reader = Transformer(settings, source_vocabulary, causal=False)
         written = settings.model_copy(update={"layers": layers})
-        self.writer = Transformer(written, 1 if shared else vocabulary, causal=True, reads=True)
+        self.writer = Transformer(written, 1 if shared else vocabulary, causal=True, cross_attention=True)
         if shared:
             self.writer.embedding = self.reader.embedding
 
@@ -39,17 +39,17 @@ class TransformerPair(Pair):
         """The vectors of target words."""
         return self.writer.embedding
 
-    def read(self, source_BS: Tensor, keep_BS: Tensor | None = None) -> Memory:
+    def read(self, source_BS: Tensor, keep_BS: Tensor | None = None) -> CrossAttentionMemory:
         """Return what the decoder's blocks read of the source's encodings."""
         return self.writer.read(self.reader.encode(source_BS, keep_BS), keep_BS)
 
-    def encode(self, target_BT: Tensor, memory: Memory) -> Tensor:
+    def encode(self, target_BT: Tensor, memory: CrossAttentionMemory) -> Tensor:
         """Return the encodings of the targets."""
         writer = self.writer
         encoded: Tensor = writer.encoded(writer.contextualise(writer.embed(target_BT), memory=memory))
         return encoded
 
-    def start(self, memory: Memory, rows: int = 1) -> TransformerState:
+    def start(self, memory: CrossAttentionMemory, rows: int = 1) -> TransformerState:
         """Return the state of nothing written: rows of one text share what was read of it."""
         return self.writer.start(rows, memory)
 

@@ -47,7 +47,7 @@ class SenseNetwork(nn.Module):
         return senses
 
 
-class SenseWeights(nn.Module):
+class SenseAttention(nn.Module):
     """How much each sense of each word counts at each position: one softmax per sense over the words that are seen.
 
     With `nearness`, the score of a word is that much less for each word between it and the position: what is near
@@ -78,22 +78,24 @@ class SenseWeights(nn.Module):
         return softmax(scores_BNTS, mask)
 
 
-def mix(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:
+def weighted_sum(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:
     """Return the (B, T, D) sums of all senses of all words, each as much as it counts: one product."""
     weights_BTX = weights_BNTS.permute(0, 2, 3, 1).flatten(2)
     return weights_BTX @ senses_BSND.flatten(1, 2)
 
 
-def mix_in_blocks(weigh: SenseWeights, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BSND: Tensor) -> Tensor:
+def weighted_sum_in_blocks(
+    attention: SenseAttention, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BSND: Tensor
+) -> Tensor:
     """Return the same for a causal text, some positions at a time: what comes after them is not even looked at."""
     queries_BNTK, keys_BNSK = (part.to(senses_BSND.dtype) for part in (queries_BNTK, keys_BNSK))
-    sums: Tensor = _MixInBlocks.apply(  # type: ignore[no-untyped-call]
-        queries_BNTK * weigh.factor, keys_BNSK, senses_BSND.flatten(1, 2), weigh.nearness
+    sums: Tensor = _WeightedSumInBlocks.apply(  # type: ignore[no-untyped-call]
+        queries_BNTK * attention.factor, keys_BNSK, senses_BSND.flatten(1, 2), attention.nearness
     )
     return sums
 
 
-class _MixInBlocks(torch.autograd.Function):
+class _WeightedSumInBlocks(torch.autograd.Function):
     """Weights and sums of blocks of positions. Going back, gradients are added up in place, and nothing is padded."""
 
     @staticmethod

@@ -129,7 +129,7 @@ class NetworkPredictor:
     def __init__(self, network: LanguageNetwork, boundary: int) -> None:
         self.network = network
         self.boundary = boundary
-        self.window: int | None = getattr(network.encoder, "context", None)
+        self.window = network.encoder.context
 
     @property
     def vocabulary(self) -> int:

@@ -16,7 +16,7 @@ TOKENS_AT_ONCE = 1 << 14
 
 def encode_texts(encoder: Encoder, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
     """Return the (B, T, D) encodings of texts. Those longer than the encoder's context are read in windows of it."""
-    context: int | None = getattr(encoder, "context", None)
+    context = encoder.context
     batch, length = ids_BT.shape
     if context is None or length <= context:
         return encoder.encode(ids_BT, keep_BT)

@@ -75,7 +75,7 @@ class LanguageJob:
         self.valid = valid
         self.aside = aside
         self._ids, self._settings = ids, settings
-        length: int = settings.length or getattr(network.encoder, "context", None) or USUAL_LENGTH
+        length: int = settings.length or network.encoder.context or USUAL_LENGTH
         self._batches: StreamBatches | DocumentBatches
         if stream:
             rows = max(1, settings.batch_tokens // length)

@@ -80,4 +80,4 @@ def _held(part: torch.optim.Optimizer) -> Iterable[Tensor]:
 
 def _is_outer(name: str) -> bool:
     """Return whether a parameter belongs to words, their senses or classes, not to what is between them."""
-    return any(part in name for part in ("embedding", "head.", "senses.spread.", "make_senses.weight"))
+    return any(part in name for part in ("embedding", "head.", "sense_network.spread.", "sense_network.weight"))

@@ -141,7 +141,7 @@ def _begin_with(network: Network, start: Path, tokenizer: Tokenizer) -> None:
     other = runs.read_run_tokenizer(start, runs.read_config(start))
     if other.sha256 != tokenizer.sha256:
         raise SettingsError("has another tokenizer: its weights are for other tokens", where=str(start))
-    arrays, _ = tensors.read(start / runs.MODEL)
+    arrays = saving.current_names(tensors.read(start / runs.MODEL)[0])
     own = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
     fitting = {name: array for name, array in arrays.items() if own.get(name) == array.shape}
     missing = [name for name in own if name.startswith(("encoder.", "pair.")) and name not in fitting]

@@ -16,14 +16,32 @@ from satchel.training.loop import Progress, Trainer
 
 Arrays = dict[str, tensors.Array]
 
+# Parts of tensor names in files of earlier versions, and their current names.
+RENAMED_TENSORS = {
+    ".make_source_senses.": ".source_sense_network.",
+    ".make_senses.": ".sense_network.",
+    ".weigh.": ".sense_attention.",
+}
+
 
 def weights(network: nn.Module) -> Arrays:
     """Return the parameters of a network by name, each once."""
     return {name: _array(parameter) for name, parameter in network.named_parameters()}
 
 
+def current_names(arrays: Arrays) -> Arrays:
+    """Return the tensors of a file, which an earlier version may have written, by their current names."""
+    renamed = {}
+    for name, array in arrays.items():
+        for before, after in RENAMED_TENSORS.items():
+            name = name.replace(before, after)
+        renamed[name] = array
+    return renamed
+
+
 def load_weights(network: nn.Module, arrays: Arrays, where: str) -> None:
     """Give a network its weights, all of them and no others."""
+    arrays = current_names(arrays)
     named = dict(network.named_parameters())
     if set(arrays) != set(named):
         odd = sorted(set(arrays) ^ set(named))
@@ -66,7 +84,7 @@ def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
             if step < progress.step:  # it could not be saved, so it is not the best that there is
                 progress.best, progress.best_step, progress.validations_since_best = None, 0, 0
             return
-        own = found.model
+        own = current_names(found.model)
     header = {"format": "satchel", "step": str(step), "tokenizer": tokenizer_sha256}
     with durable.new_file(run / runs.MODEL) as handle:
         tensors.write(handle, own, header)
@@ -76,7 +94,7 @@ def restore(run: Path, trainer: Trainer) -> tuple[str, ...]:
     """Take a training back to its newest sound checkpoint; return what was passed over."""
     found = checkpoint.read_newest(run)
     load_weights(trainer.job.network, found.model, str(run))
-    trainer.optimizer.load({name: _tensor(array) for name, array in found.optimizer.items()})
+    trainer.optimizer.load({name: _tensor(array) for name, array in current_names(found.optimizer).items()})
     trainer.progress = _from_json(found.progress, str(run))
     return found.passed_over
 
