@@ -90,7 +90,7 @@ def test_a_lesson_becomes_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
         (["lesson", "-o", "a.html"], "for example satchel lesson attention -o a.html"),
         (["lesson", "attention", "--set", "base=x", "-o", "a.html"], "base: found"),
         (["info", "gpt3-huge"], "there is no preset gpt3-huge"),
-        (["info", "bad.toml"], "heads=3 does not divide width="),
+        (["info", "bad.toml"], "expected heads to divide width (5 does not divide 128)"),
         (["info", "worse.toml"], "unknown setting model"),
     ],
 )

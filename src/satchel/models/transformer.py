@@ -66,13 +66,11 @@ class TransformerSettings(ModelSettings):
     def _heads_fit(self) -> "TransformerSettings":
         has_widths = self.key_width is not None and self.value_width is not None
         if self.attention != "wide" and self.width % self.heads and (self.attention == "narrow" or not has_widths):
-            raise ValueError(f"heads={self.heads} does not divide width={self.width}; expected a divisor")
+            raise ValueError(f"expected heads to divide width ({self.heads} does not divide {self.width})")
         if self.attention == "narrow" and {self.key_width, self.value_width} - {None, self.width // self.heads}:
-            raise ValueError(
-                "key_width and value_width of narrow attention heads are width/heads; expected no other value"
-            )
+            raise ValueError("expected no key_width or value_width with attention=narrow: both are width/heads")
         if self.positions == "rotary" and self.head_width % 2:
-            raise ValueError(f"rotary positions need an even head width; found {self.head_width}")
+            raise ValueError(f"expected an even head width with positions=rotary (it is {self.head_width})")
         return self
 
     @property
