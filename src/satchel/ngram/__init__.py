@@ -1,1 +1,1 @@
-"""Language models that count: n-grams, their smoothing, their tables, and ARPA files. No torch here."""
+"""N-gram language models and classifiers: counting, smoothing, tables, ARPA files. This package does not import torch."""

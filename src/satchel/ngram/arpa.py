@@ -1,7 +1,7 @@
-"""ARPA files: the plain-text form of n-gram models that other tools read and write.
+"""ARPA files: the plain-text format of n-gram models used by KenLM, SRILM and others.
 
-The document boundary is `<s>` where it begins an n-gram and `</s>` where it ends one. A token that
-is spelled like ARPA's own words, or holds white space, is escaped: `\\u{20}` is a space.
+The document boundary is written as `<s>` at the start of an n-gram and as `</s>` at its end. Tokens spelled like a
+reserved word or containing white space are escaped: `\\u{20}` is a space.
 """
 
 import re
@@ -15,9 +15,9 @@ from satchel.ngram.tables import HIGHEST_ORDER, Ints, Level, Table
 from satchel.predictor import Floats
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
-# The usual stand-in for the logarithm of nothing.
-NEVER = -99.0
-OWN_WORDS = re.compile(r"<(/?s|unk)>", re.IGNORECASE)
+# Conventional value of log10(0).
+LOG_ZERO = -99.0
+RESERVED_WORDS = re.compile(r"<(/?s|unk)>", re.IGNORECASE)
 TO_ESCAPE = re.compile(r"[\s\x00\x1c-\x1f]|\\(?=u\{)")
 ESCAPED = re.compile(r"\\u\{([0-9a-f]{1,6})\}")
 LINES = 1 << 16
@@ -25,13 +25,13 @@ LINES = 1 << 16
 
 def escape(token: str) -> str:
     """Return a token as an ARPA word."""
-    if OWN_WORDS.fullmatch(token):
+    if RESERVED_WORDS.fullmatch(token):
         return f"\\u{{3c}}{token[1:]}"
     return TO_ESCAPE.sub(lambda match: f"\\u{{{ord(match.group()):x}}}", token)
 
 
 def unescape(word: str) -> str:
-    """Return the token that an ARPA word stands for."""
+    """Return the token of an ARPA word."""
     return ESCAPED.sub(lambda match: chr(min(int(match.group(1), 16), 0x10FFFF)), word)
 
 
@@ -42,7 +42,7 @@ def write_arpa(
     unknown: int | None,
     progress: Callable[[float], None],
 ) -> None:
-    """Write a table whose ids are spelled `tokens`, and whose last id is the boundary."""
+    """Write a table; `tokens` are the spellings of its ids, without the boundary id."""
     words = [escape(token) for token in tokens]
     if unknown is not None:
         words[unknown] = UNKNOWN
@@ -50,7 +50,7 @@ def write_arpa(
     sizes = [len(level.keys) for level in table.levels]
     header = [f"ngram {n}={size + (n == 1)}" for n, size in enumerate(sizes, start=1)]
     handle.write("\n".join(["\\data\\", *header, ""]).encode())
-    # How each context is written: with the boundary as the start of a document.
+    # Spelling of each context; the boundary id at its start is `<s>`.
     contexts: list[str] = [*words, START]
     done = 0
     for n, level in enumerate(table.levels, start=1):
@@ -65,8 +65,8 @@ def write_arpa(
             if n == 1:
                 names = last[part]
                 if start <= boundary < start + LINES:
-                    # As a context it is the start of a document, as a token the end of one.
-                    handle.write(f"{NEVER:g}\t{START}{weights[boundary - start]}\n".encode())
+                    # As a context the boundary id is `<s>`, as a predicted token `</s>`.
+                    handle.write(f"{LOG_ZERO:g}\t{START}{weights[boundary - start]}\n".encode())
                     weights[boundary - start] = "" if is_top else "\t0"
             else:
                 prefixes = (level.keys[part] // table.size).tolist()
@@ -83,11 +83,11 @@ def write_arpa(
 
 def _log10(values: Floats) -> list[str]:
     with np.errstate(divide="ignore"):
-        return [f"{number:.9g}" for number in np.maximum(np.log10(values), NEVER).tolist()]
+        return [f"{number:.9g}" for number in np.maximum(np.log10(values), LOG_ZERO).tolist()]
 
 
 def read_arpa(lines: Iterable[str], where: str, progress: Callable[[str], None]) -> tuple[Table, list[str], int | None]:
-    """Return the table, the spelling of its ids without the boundary's, and the place of `<unk>` among them."""
+    """Return the table, the spellings of its ids without the boundary, and the id of `<unk>` (None if absent)."""
     reader = _Reader(lines, where)
     sizes = reader.header()
     words: dict[str, int] = {}
@@ -103,31 +103,31 @@ def read_arpa(lines: Iterable[str], where: str, progress: Callable[[str], None])
         sorting = np.argsort(keys, kind="stable")
         keys = keys[sorting]
         if (np.diff(keys) == 0).any():
-            raise reader.error(f"found an n-gram twice among the {n}-grams")
+            raise reader.error(f"an n-gram occurs twice in the section of {n}-grams")
         top = n == len(sizes)
         levels.append(Level(keys, 10.0 ** numbers[sorting], np.empty(0) if top else 10.0 ** weights[sorting]))
     del words[END]
     spellings = [unescape(word) for word in words]
     for level in levels:
-        level.probabilities[level.probabilities <= 10.0**NEVER] = 0.0
-        level.weights[level.weights <= 10.0**NEVER] = 0.0
+        level.probabilities[level.probabilities <= 10.0**LOG_ZERO] = 0.0
+        level.weights[level.weights <= 10.0**LOG_ZERO] = 0.0
     return Table(len(words) + 1, tuple(levels)), spellings, words.get(UNKNOWN)
 
 
 def _unigrams(rows: Iterator[list[str]], words: dict[str, int], reader: "_Reader") -> tuple[Ints, Floats, Floats]:
-    found: dict[str, tuple[float, float]] = {}
+    unigrams: dict[str, tuple[float, float]] = {}
     for row in rows:
-        if row[1] in found:
-            raise reader.error(f"found the word {row[1]} twice")
-        found[row[1]] = reader.numbers(row)
-    if START not in found or END not in found:
-        raise reader.error(f"found no {START if START not in found else END} among the 1-grams")
-    _, start_weight = found.pop(START)
-    end_number, _ = found.pop(END)
-    words.update({word: index for index, word in enumerate(found)})
+        if row[1] in unigrams:
+            raise reader.error(f"the word {row[1]} occurs twice")
+        unigrams[row[1]] = reader.numbers(row)
+    if START not in unigrams or END not in unigrams:
+        raise reader.error(f"{START if START not in unigrams else END} is missing in the 1-grams")
+    _, start_weight = unigrams.pop(START)
+    end_number, _ = unigrams.pop(END)
+    words.update({word: index for index, word in enumerate(unigrams)})
     words[END] = len(words)
-    numbers = [number for number, _ in found.values()] + [end_number]
-    weights = [weight for _, weight in found.values()] + [start_weight]
+    numbers = [number for number, _ in unigrams.values()] + [end_number]
+    weights = [weight for _, weight in unigrams.values()] + [start_weight]
     return np.arange(len(words))[:, None], np.array(numbers), np.array(weights)
 
 
@@ -141,7 +141,7 @@ def _ngrams(rows: Iterator[list[str]], n: int, words: dict[str, int], reader: "_
             ids.append(boundary if row[1] == START else words[row[1]])
             ids.extend(words[word] for word in row[2 : n + 1])
         except KeyError as error:
-            raise reader.error(f"found the word {error.args[0]}, which is not among the 1-grams") from None
+            raise reader.error(f"the word {error.args[0]} is missing in the 1-grams") from None
         number, weight = reader.numbers(row, n)
         numbers.append(number)
         weights.append(weight)
@@ -149,20 +149,21 @@ def _ngrams(rows: Iterator[list[str]], n: int, words: dict[str, int], reader: "_
 
 
 def _keys(grams: Ints, levels: Sequence[Level], size: int, reader: "_Reader") -> Ints:
-    """Return the key of each n-gram, whose first n-1 tokens must be in the tables."""
+    """Return the key of each n-gram; its first n - 1 tokens must be in the tables."""
     if not levels:
         return grams[:, 0]
-    known = Table(size, tuple(levels))
-    places = grams[:, 0]
+    lower_orders = Table(size, tuple(levels))
+    rows = grams[:, 0]
     for n in range(2, grams.shape[1]):
-        places = known.find(n, places, grams[:, n - 1])
-    if (places < 0).any():
-        raise reader.error(f"found a {grams.shape[1]}-gram whose first words are no {grams.shape[1] - 1}-gram")
-    return places * size + grams[:, -1]
+        rows = lower_orders.find(n, rows, grams[:, n - 1])
+    if (rows < 0).any():
+        n = grams.shape[1]
+        raise reader.error(f"the first {n - 1} words of a {n}-gram are missing in the {n - 1}-grams")
+    return rows * size + grams[:, -1]
 
 
 class _Reader:
-    """Reads the lines of an ARPA file, and knows where it is."""
+    """Parses the lines of an ARPA file and keeps the line number for error messages."""
 
     def __init__(self, lines: Iterable[str], where: str) -> None:
         self.where = where
@@ -177,12 +178,12 @@ class _Reader:
         return DataError(cause, "expected an ARPA language model", where=f"{self.where}, line {self.line}")
 
     def header(self) -> list[int]:
-        """Return how many n-grams of each order there are."""
+        """Return the number of n-grams of each order."""
         for line in self._lines:
             if line.strip() == "\\data\\":
                 break
             if line.strip() and not line.startswith("#"):
-                raise self.error(f"found {line.strip()[:40]!r} before \\data\\")
+                raise self.error(f"unexpected line {line.strip()[:40]!r} before \\data\\")
         sizes: list[int] = []
         for line in self._lines:
             if not line.strip():
@@ -198,7 +199,7 @@ class _Reader:
         return sizes
 
     def section(self, n: int, size: int, is_top: bool) -> Iterator[list[str]]:
-        """Return the lines of the n-grams, split at spaces and tabs."""
+        """Yield the lines of a section of n-grams, split at spaces and tabs."""
         for line in self._lines:
             if line.strip() == f"\\{n}-grams:":
                 break
@@ -210,18 +211,18 @@ class _Reader:
             if row == [""]:
                 break
             if not n + 1 <= len(row) <= n + 2 - is_top:
-                raise self.error(f"found {len(row)} columns, expected a number, {n} words and a weight")
+                raise self.error(f"found {len(row)} columns, expected a log-probability, {n} words and a weight")
             count += 1
             yield row
         if count != size:
             raise self.error(f"found {count} {n}-grams, expected {size}")
 
     def numbers(self, row: list[str], n: int = 1) -> tuple[float, float]:
-        """Return the two logarithms of a line; a missing weight is 0."""
+        """Return the log-probability and the log-weight of a line; a missing weight is 0."""
         try:
             number, weight = float(row[0]), float(row[n + 1]) if len(row) > n + 1 else 0.0
         except ValueError:
-            raise self.error("found no number where one is expected") from None
+            raise self.error("the log-probability or the weight is not a number") from None
         if not (number <= 0 and abs(weight) < 1e6):
-            raise self.error(f"found the logarithm {row[0]}, expected one of a probability")
+            raise self.error(f"found the log-probability {row[0]}, expected a number of at most 0")
         return number, weight

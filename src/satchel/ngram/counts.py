@@ -1,8 +1,7 @@
 """Counting n-grams with sorted integer keys.
 
-An n-gram is known by its place in the sorted table of its order. Its key is the place of its first
-n-1 tokens in the table below, times the number of ids, plus its last token: one integer, whatever
-the order. Letters: E entries of a level, T tokens of the text.
+An n-gram is identified by its row in the sorted table of its order. Its key is
+(row of its first n - 1 tokens in the table of order n - 1) * vocabulary size + last token: one integer for any order.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Counts:
-    """The n-grams of one order: sorted keys, how often each occurs, and the place of its last n-1 tokens."""
+    """The n-grams of one order: sorted keys, counts, and the row of each n-gram's last n - 1 tokens."""
 
     keys: Ints
     counts: Ids
@@ -27,18 +26,18 @@ class Counts:
 
 
 def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None]) -> list[Counts]:
-    """Return the n-grams of orders 1 to `order` of a text whose documents are set apart by the id `size - 1`.
+    """Return the n-grams of orders 1 to `order`; documents are separated by the boundary id `size - 1`.
 
-    Nothing is counted across a boundary: an n-gram may begin with one (the start of a document) or
-    end with one (its end). The unigrams are all `size` ids, seen or not.
+    N-grams do not cross document boundaries: an n-gram may start with the boundary id (start of a document) or end
+    with it (end of a document). The unigram table contains all `size` ids, including those with count 0.
     """
     narrow: Any = np.int32 if max(len(ids), size) < 1 << 31 else np.int64
     text: npt.NDArray[Any] = np.asarray(ids, narrow)
     levels = [Counts(np.arange(size), np.bincount(text, minlength=size), np.zeros(size, narrow))]
-    # Where the n-grams start, sorted by n-gram, the place of each in its table, and its last token;
-    # places[t] is the place of the n-gram that starts at t.
+    # starts: start positions sorted by n-gram; groups, tokens: the table row and last token of each of them;
+    # rows[t]: the table row of the n-gram that starts at position t.
     starts = np.arange(len(text))
-    groups = tokens = places = text
+    groups = tokens = rows = text
     for n in range(2, order + 1):
         progress(n)
         extends = starts < len(text) - n + 1
@@ -53,7 +52,7 @@ def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None
             keys, starts = _sorted_with(keys, starts)
             tokens = (keys % size).astype(narrow)
         else:
-            # Sorted by their first n-1 tokens they are nearly sorted, which a merge sort is quick about.
+            # The keys are already sorted by their first n - 1 tokens; a stable (merge) sort is fast on such input.
             sorting = np.argsort(keys, kind="stable")
             keys, starts, tokens = keys[sorting], starts[sorting], tokens[sorting]
         is_first = np.empty(len(keys), bool)
@@ -63,17 +62,17 @@ def count_ngrams(ids: Ids, order: int, size: int, progress: Callable[[int], None
         counts = np.empty(len(firsts), narrow)
         np.subtract(firsts[1:], firsts[:-1], out=counts[:-1], casting="same_kind")
         counts[-1:] = len(keys) - firsts[-1:]
-        levels.append(Counts(keys[firsts], counts, places[1:][starts[firsts]]))
+        levels.append(Counts(keys[firsts], counts, rows[1:][starts[firsts]]))
         if n < order:
             groups = np.cumsum(is_first, dtype=narrow)
             groups -= 1
-            places = np.empty(len(text), narrow)
-            places[starts] = groups
+            rows = np.empty(len(text), narrow)
+            rows[starts] = groups
     return levels
 
 
 def _sorted_with(keys: Ints, starts: Ints) -> tuple[Ints, Ints]:
-    """Return the keys in order and the starts that go with them, in one sort of both where they fit 63 bits."""
+    """Return the sorted keys and the corresponding starts; both are packed into one integer if they fit 63 bits."""
     bits = len(starts).bit_length()
     if not len(keys) or int(keys.max()).bit_length() + bits > 63:
         sorting = np.argsort(keys, kind="stable")

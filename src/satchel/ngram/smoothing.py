@@ -1,8 +1,8 @@
-"""From counts to probabilities: interpolated modified Kneser-Ney, Witten-Bell, add-k, and plain counting.
+"""Smoothed n-gram probabilities: interpolated modified Kneser-Ney, Witten-Bell, add-k, maximum likelihood.
 
-Kneser-Ney follows Chen and Goodman's modified form, as the usual toolkits estimate it: below the
-highest order an n-gram counts the distinct tokens before it (at the start of a document, where
-nothing is before it, its occurrences), and the unigrams are interpolated with the uniform distribution.
+Kneser-Ney is the modified, interpolated form of Chen and Goodman (1999), as in KenLM and SRILM: below the highest
+order the count of an n-gram is the number of distinct preceding tokens (at the start of a document, its number of
+occurrences), and unigrams are interpolated with the uniform distribution.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,21 +19,21 @@ from satchel.ngram.counts import Counts, count_ngrams
 from satchel.ngram.tables import HIGHEST_ORDER, Ints, Level, Table
 from satchel.predictor import Floats, Ids
 
-# Used for an order whose counts of counts do not give discounts, as is common on characters.
+# Discounts for orders whose counts of counts do not yield valid ones (common with character tokenizers).
 FALLBACK = (0.5, 1.0, 1.5)
 
-# `imported` tables were estimated elsewhere: they can be used, not made.
+# `imported` marks tables read from ARPA files; they cannot be re-estimated.
 Smoothing = Literal["kneser-ney", "witten-bell", "add-k", "mle", "imported"]
 
 
 class NgramSettings(Settings):
-    """How a counted language model is estimated."""
+    """Settings of an n-gram language model."""
 
-    kind: Literal["ngram"] = Field("ngram", description="counts of n-grams")
-    order: int = Field(5, ge=1, le=HIGHEST_ORDER, description="the longest n-gram: a context of order - 1 tokens")
+    kind: Literal["ngram"] = Field("ngram", description="n-gram model")
+    order: int = Field(5, ge=1, le=HIGHEST_ORDER, description="length of the longest n-grams; the context is order - 1")
     smoothing: Smoothing = Field("kneser-ney", description="kneser-ney, witten-bell, add-k or mle")
-    k: float = Field(1.0, gt=0, le=1e6, description="add-k: what is added to every count")
-    prune: tuple[int, ...] = Field((0,), description="by order: drop n-grams that occur this often or less")
+    k: float = Field(1.0, gt=0, le=1e6, description="add-k: constant added to every count")
+    prune: tuple[int, ...] = Field((0,), description="per order: remove n-grams with at most this count")
 
     @field_validator("prune", mode="before")
     @classmethod
@@ -44,19 +44,19 @@ class NgramSettings(Settings):
     @classmethod
     def _rising(cls, prune: tuple[int, ...]) -> tuple[int, ...]:
         if not prune or prune[0] != 0 or any(b < a for a, b in pairwise(prune)):
-            raise ValueError("expected counts that begin with 0 and do not fall, such as 0,0,1")
+            raise ValueError("expected non-decreasing counts that start with 0, such as 0,0,1")
         return prune
 
 
 class Discounts(NamedTuple):
-    """What Kneser-Ney takes from counts of 1, 2, and 3 or more; by rule of thumb where the text does not tell."""
+    """Kneser-Ney discounts of counts 1, 2 and 3+; `is_fallback` if they could not be estimated from the text."""
 
     amounts: tuple[float, float, float]
     is_fallback: bool
 
 
 class Estimate(NamedTuple):
-    """A table, the discounts of each order (none but for Kneser-Ney), and the nats per token of the training text."""
+    """The table, the discounts of each order (Kneser-Ney only), and the training loss in nats per token."""
 
     table: Table
     discounts: list[Discounts]
@@ -75,17 +75,17 @@ def estimate(
     ends: bool,
     progress: Callable[[int], None] = _silent,
 ) -> Estimate:
-    """Return the model of a text of ids below `size`, whose documents are set apart by the id `size - 1`.
+    """Estimate the model of a sequence of ids; documents are separated by the boundary id `size - 1`.
 
-    `ends` says whether the end of a document is an event to predict; if not, it has no probability.
+    With `ends`, the end of a document is an event with a probability; otherwise its probability is 0.
 
-    Every smoothing here is p(w | context) = own(w) / total + weight * p(w | shorter context), where the
-    weight is whatever the kept n-grams left of the total: each distribution sums to one by construction.
+    Every smoothing method has the form p(w | context) = mass(w) / total + weight * p(w | shorter context), where
+    weight is the mass not assigned to the kept n-grams: each distribution sums to 1 by construction.
     """
-    # A stream begins once, which tells nothing of beginnings: its boundary is not counted, so that the
-    # first token of another stream finds an unknown context and is answered by the unigrams.
+    # A stream has a single start, too little to estimate a start context: its boundary is not counted, and the
+    # first token of a stream is scored by the unigrams.
     levels = count_ngrams(ids if ends else ids[1:], settings.order, size, progress)
-    # The first boundary opens the text: nobody could have predicted it.
+    # The first boundary is not a predicted event.
     levels[0].counts[-1] -= ends
     uniform = np.full(size, 1 / (size if ends else size - 1))
     uniform[-1] *= ends
@@ -101,45 +101,45 @@ def estimate(
         if settings.smoothing == "kneser-ney":
             counts = level.counts if n == settings.order else _continuations(levels, n, starts)
             discounts.append(_discounts(counts))
-            own = counts - np.array([0.0, *discounts[-1].amounts])[np.minimum(counts, 3)]
+            mass = counts - np.array([0.0, *discounts[-1].amounts])[np.minimum(counts, 3)]
             totals = np.bincount(contexts, counts, parents)
         elif settings.smoothing == "witten-bell":
-            own = level.counts.astype(float)
-            # Each distinct continuation is one more event, which goes to the shorter context.
-            totals = np.bincount(contexts, own + (own > 0), parents)
+            mass = level.counts.astype(float)
+            # Each distinct continuation adds one count for the shorter context.
+            totals = np.bincount(contexts, mass + (mass > 0), parents)
         elif settings.smoothing == "add-k":
-            # What is added goes to all tokens alike. Only whole contexts count: order - 1 tokens, or all
-            # there are since the document began; shorter ones know nothing.
+            # k is added to the count of every token. Only full contexts have counts: order - 1 tokens, or all tokens
+            # since the start of the document.
             lower = uniform[level.keys % size]
-            is_whole = (n == settings.order) | (contexts >= (starts[n - 2] if n > 1 else 1))
-            own = np.where(is_whole, level.counts, 0.0)
-            seen = np.bincount(contexts, own, parents)
-            totals = seen + (seen > 0) * settings.k * np.count_nonzero(uniform)
+            is_full = (n == settings.order) | (contexts >= (starts[n - 2] if n > 1 else 1))
+            mass = np.where(is_full, level.counts, 0.0)
+            context_counts = np.bincount(contexts, mass, parents)
+            totals = context_counts + (context_counts > 0) * settings.k * np.count_nonzero(uniform)
         else:
-            own = level.counts.astype(float)
-            totals = np.bincount(contexts, own, parents)
+            mass = level.counts.astype(float)
+            totals = np.bincount(contexts, mass, parents)
         if (keep := kept[n - 1]) is not None:
-            own[~keep] = 0.0
-        left = totals - np.bincount(contexts, own, parents)
-        # A context that nothing ever followed leaves everything to the shorter one.
-        left[totals == 0] = totals[totals == 0] = 1.0
-        weight = left / totals
-        own /= totals[contexts]
-        own += weight[contexts] * lower
-        probabilities.append(own)
+            mass[~keep] = 0.0
+        remaining = totals - np.bincount(contexts, mass, parents)
+        # A context without continuations passes all its mass to the shorter context.
+        remaining[totals == 0] = totals[totals == 0] = 1.0
+        weight = remaining / totals
+        mass /= totals[contexts]
+        mass += weight[contexts] * lower
+        probabilities.append(mass)
         weights.append(weight)
     table = _table(levels, kept, probabilities, [*weights[1:], np.empty(0)], size)
-    return Estimate(table, discounts, _train_loss(ids, table, levels, starts, is_whole=settings.prune[-1] == 0))
+    return Estimate(table, discounts, _train_loss(ids, table, levels, starts, is_pruned=settings.prune[-1] > 0))
 
 
 def _kept(levels: Sequence[Counts], prune: tuple[int, ...]) -> list[npt.NDArray[np.bool_] | None]:
-    """Return, for each order, which n-grams are kept; None where all are, as all unigrams are."""
+    """Return a mask of the n-grams kept after pruning for each order; None if all are kept."""
     thresholds = [prune[min(n, len(prune)) - 1] for n in range(1, len(levels) + 1)]
     return [level.counts > least if least else None for level, least in zip(levels, thresholds, strict=True)]
 
 
 def _document_starts(levels: Sequence[Counts], size: int) -> list[int]:
-    """Return, for each order, the place of the first n-gram that begins with the boundary, which is the last id."""
+    """Return, for each order, the row of the first n-gram that starts with the boundary id (the largest id)."""
     starts = [size - 1]
     for level in levels[1:]:
         starts.append(int(np.searchsorted(level.keys, starts[-1] * size)))
@@ -147,7 +147,7 @@ def _document_starts(levels: Sequence[Counts], size: int) -> list[int]:
 
 
 def _continuations(levels: Sequence[Counts], n: int, starts: Sequence[int]) -> Ints:
-    """Return how many distinct tokens come before each n-gram; where a document begins, how often it does."""
+    """Return the number of distinct tokens before each n-gram; for n-grams at a document start, their counts."""
     counts = np.bincount(levels[n].suffixes, minlength=len(levels[n - 1].keys))
     if n > 1:
         counts[starts[n - 1] :] = levels[n - 1].counts[starts[n - 1] :]
@@ -155,11 +155,11 @@ def _continuations(levels: Sequence[Counts], n: int, starts: Sequence[int]) -> I
 
 
 def _discounts(counts: Ids) -> Discounts:
-    """Return what is taken from counts of 1, 2, and 3 or more, from how many n-grams occur 1, 2, 3 and 4 times."""
+    """Return the discounts of counts 1, 2 and 3+, estimated from the counts of counts 1 to 4."""
     t1, t2, t3, t4 = (int(np.count_nonzero(counts == occurrences)) for occurrences in (1, 2, 3, 4))
     if not (t1 and t2 and t3):
         return Discounts(FALLBACK, True)
-    # In fractions: rounding must not decide whether a discount of nothing is one.
+    # Exact fractions, so that rounding cannot decide whether a discount of 0 is valid.
     y = Fraction(t1, t1 + 2 * t2)
     one, two, three = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
     if not (0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3):
@@ -174,14 +174,14 @@ def _table(
     weights: Sequence[Floats],
     size: int,
 ) -> Table:
-    """Return the table of the n-grams that are kept. An n-gram's context occurs as often as it, so it is kept too."""
+    """Return the table of the kept n-grams. The context of a kept n-gram is at least as frequent, hence kept too."""
     tables: list[Level] = []
-    places: Ints | None = None
+    rows: Ints | None = None
     for level, keep, probability, weight in zip(levels, kept, probabilities, weights, strict=True):
         keys = level.keys
-        if places is not None:
-            keys = places[keys // size] * size + keys % size
-        places = None if keep is None else np.cumsum(keep) - 1
+        if rows is not None:
+            keys = rows[keys // size] * size + keys % size
+        rows = None if keep is None else np.cumsum(keep) - 1
         if keep is not None:
             keys, probability = keys[keep], probability[keep]
             weight = weight[keep] if len(weight) else weight
@@ -189,14 +189,14 @@ def _table(
     return Table(size, tuple(tables))
 
 
-def _train_loss(ids: Ids, table: Table, levels: Sequence[Counts], starts: Sequence[int], is_whole: bool) -> float:
-    """Return the nats per token of the training text."""
+def _train_loss(ids: Ids, table: Table, levels: Sequence[Counts], starts: Sequence[int], is_pruned: bool) -> float:
+    """Return the training loss in nats per token."""
     if len(ids) < 2:
         return 0.0
-    if not is_whole or table.order == 1:
+    if is_pruned or table.order == 1:
         return -float(table.score(ids).logprobs.mean())
-    # Each token's longest n-gram is in the tables: one of the highest order, or one that begins a document,
-    # or, at the beginning of a stream, whatever there is.
+    # Without pruning the longest n-gram of each token is in the tables: of the highest order, or starting at a
+    # document boundary; only the first tokens of a stream need a lookup.
     total = 0.0
     for n, (level, probabilities) in enumerate(zip(levels[1:], table.levels[1:], strict=True), start=2):
         first = 0 if n == table.order else starts[n - 1]
