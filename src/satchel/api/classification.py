@@ -16,7 +16,7 @@ from satchel.data.examples import Ints, folds, numbered, read_classes, scratch_e
 from satchel.data.tokens import TokenFile, decoded, open_tokens
 from satchel.errors import DataError
 from satchel.evaluation.classification import ClassificationMetrics, classification
-from satchel.ngram.classes import MOST_FOLDS, CrossCheck, estimate_classes, tempered
+from satchel.ngram.classes import MAX_FOLDS, CrossValidation, calibrate, estimate_classes
 from satchel.predictor import Floats, Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BATCH = 1024
 # As many labels as a notebook shows.
 MOST_LABELS = 10
-CHECK_FOLDS = 2 * MOST_FOLDS
+CHECK_FOLDS = 2 * MAX_FOLDS
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def fit_classifier(
     )
     progress("cross-checking", None)
     parts = folds(rows.classes, CHECK_FOLDS, settings.training.seed)
-    fitted, check = tempered(counted, tokens.ids, rows.classes, parts, settings.model)
+    fitted, check = calibrate(counted, tokens.ids, rows.classes, parts, settings.model)
     progress("writing", None)
     facts = {
         "counts": asdict(tokens.counts),
@@ -192,7 +192,7 @@ def fit_classifier(
         "rows_by_label": np.bincount(rows.classes, minlength=len(names)).tolist(),
         "labels_only_held_out": list(rows.others),
         "ngrams": fitted.background.sizes,
-        "temper": asdict(fitted.temper),
+        "temper": asdict(fitted.temperature),
         "cross_check": asdict(check) if check else None,
     }
     described = runs.describe(settings, rows.tokenizer, corpus.name, rows.sha256, facts, names)
@@ -223,5 +223,5 @@ def fit_classifier(
     return trained
 
 
-def _loss(check: CrossCheck | None) -> float | None:
+def _loss(check: CrossValidation | None) -> float | None:
     return check.nats_per_example if check else None

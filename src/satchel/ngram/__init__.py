@@ -1,1 +1,1 @@
-"""N-gram language models and classifiers: counting, smoothing, tables, ARPA files. This package does not import torch."""
+"""N-gram language models and classifiers: counting, smoothing, tables, ARPA files. Does not import torch."""

@@ -151,9 +151,7 @@ def class_tables_from_arrays(
     expected = {f"classes.{n}.{part}" for n in range(1, settings.order + 1) for part in parts}
     class_names = {name for name in arrays if not name.startswith("background.")}
     if class_names != expected | {"prior", "floors", "temper"}:
-        raise RunError(
-            f"tensors missing or unexpected in an n-gram classifier of order {settings.order}", where=where
-        )
+        raise RunError(f"tensors missing or unexpected in an n-gram classifier of order {settings.order}", where=where)
     background_arrays = {
         name.removeprefix("background."): array for name, array in arrays.items() if name not in class_names
     }
@@ -172,7 +170,9 @@ def class_tables_from_arrays(
         if fault := _fault(level, len(table.keys), classes, is_last=n == settings.order):
             raise RunError(f"classes.{n}: {fault}", where=where)
         levels.append(level)
-    return ClassTables(background, settings.background, tuple(levels), prior, floors, Temperature(*temperature.tolist()))
+    return ClassTables(
+        background, settings.background, tuple(levels), prior, floors, Temperature(*temperature.tolist())
+    )
 
 
 def _fault(level: ClassLevel, rows: int, classes: int, *, is_last: bool) -> str:
