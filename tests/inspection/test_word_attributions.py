@@ -188,7 +188,7 @@ def test_a_tagger_is_asked_about_a_word_and_what_its_tags_belong_to_stays_whole(
     check_merged(found)
     assert (found.target, found.versus) == ("V at sat.", "N")
     tokens, places = scratch_tagged([text], tagger.tokenizer, tagger.unit)
-    scores = tagger.labeller.label(tokens.ids)[places[2]]
+    scores = tagger.predictor.label(tokens.ids)[places[2]]
     lead = scores[tagger.labels.index("V")] - scores[tagger.labels.index("N")]
     assert found.score == pytest.approx(lead, abs=1e-5)
     for target in (1, "1", "1:N"):

@@ -213,7 +213,7 @@ def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tm
     assert second.tokenizer.sha256 == first.tokenizer.sha256
     # After one step of a rate that begins at nothing, the encoder is where it was.
     before = first.predictor.network.encoder
-    after = second.labeller.network.encoder  # type: ignore[attr-defined]
+    after = second.predictor.network.encoder  # type: ignore[attr-defined]
     assert torch.equal(before.embedding.weight, after.embedding.weight)
     same = satchel.train(tmp_path / "text.txt", start=tmp_path / "lm", steps=1, out=tmp_path / "same")
     assert torch.equal(same.predictor.network.encoder.embedding.weight, before.embedding.weight)

@@ -17,7 +17,6 @@ from satchel.errors import DataError, RunError
 from satchel.inspection.ablation import Head, heads_of, zeroing
 from satchel.inspection.patched import view
 from satchel.progress import Progress, silent
-from satchel.tasks.predictors import predictor_of
 
 # As much of a text is enough to tell heads apart.
 TOKENS_SEEN = 20_000
@@ -55,10 +54,8 @@ def edited(model: M, zero: Iterable[Head] = ()) -> M:
         return changed
     _heads(model)
     changed.network = view(model.network, zeroing(model.network, heads))
-    if isinstance(changed, LanguageModel):
-        changed.predictor = predictor_of(changed.network, changed.tokenizer.boundary)  # type: ignore[assignment]
-    elif isinstance(changed, (Classifier, Tagger)):
-        changed.labeller = predictor_of(changed.network, changed.tokenizer.boundary)  # type: ignore[assignment]
+    changed.predictor = copy.copy(model.predictor)
+    changed.predictor.network = changed.network
     return changed
 
 

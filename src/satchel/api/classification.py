@@ -23,7 +23,6 @@ from satchel.runs import folder as runs
 from satchel.text import answers
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
-from satchel.text.tokenizer import Tokenizer
 from satchel.training.plan import Plan
 from satchel.training.rows import write_labelled
 from satchel.training.run_settings import ClassifierSettings
@@ -81,23 +80,8 @@ class LabelledPredictions:
 class Classifier(Model):
     """A trained classifier and everything it can be asked."""
 
+    predictor: Labeller
     settings: "ClassifierSettings | NetworkSettings"
-
-    def __init__(
-        self,
-        labeller: Labeller,
-        tokenizer: Tokenizer,
-        settings: "ClassifierSettings | NetworkSettings",
-        run: runs.RunConfig,
-        folder: Path,
-    ) -> None:
-        super().__init__(tokenizer, settings, run, folder, network=getattr(labeller, "network", None))
-        self.labeller = labeller
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels it knows."""
-        return self.run.labels
 
     def classify(self, text: str) -> Prediction:
         """Return the label of a text."""
@@ -117,7 +101,7 @@ class Classifier(Model):
         waiting = iter(texts)
         while some := list(islice(waiting, batch)):
             tokens = scratch_examples(some, self.tokenizer)
-            for text, logprobs_C in zip(some, self.labeller.label(tokens.ids), strict=True):
+            for text, logprobs_C in zip(some, self.predictor.label(tokens.ids), strict=True):
                 best = np.argsort(-logprobs_C, kind="stable")
                 chances = {self.labels[place]: float(np.exp(logprobs_C[place])) for place in best}
                 yield Prediction(text, self.labels[best[0]], chances)
@@ -153,7 +137,7 @@ class Classifier(Model):
         if not len(gold_E):
             raise DataError("found no rows, expected at least one", where=str(data))
         progress("classifying", None)
-        return LabelledPredictions(texts, gold_E, names, self.labeller.label(tokens.ids))
+        return LabelledPredictions(texts, gold_E, names, self.predictor.label(tokens.ids))
 
     def _own_examples(self) -> tuple[TokenFile, Ints, tuple[str, ...]]:
         tokens = self.own_valid()

@@ -26,7 +26,6 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import visible
 from satchel.text.reading import Corpus, bytes_source
-from satchel.text.tokenizer import Tokenizer
 from satchel.training.plan import Plan
 from satchel.training.run_settings import LanguageSettings, MixRunSettings
 from satchel.training.token_files import write_token_files
@@ -93,18 +92,8 @@ class NextTokens:
 class LanguageModel(Model):
     """A trained language model and everything it can be asked."""
 
+    predictor: Predictor
     settings: "LanguageSettings | MixRunSettings | NetworkSettings"
-
-    def __init__(
-        self,
-        predictor: Predictor,
-        tokenizer: Tokenizer,
-        settings: "LanguageSettings | MixRunSettings | NetworkSettings",
-        run: runs.RunConfig,
-        folder: Path,
-    ) -> None:
-        super().__init__(tokenizer, settings, run, folder, network=getattr(predictor, "network", None))
-        self.predictor = predictor
 
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent

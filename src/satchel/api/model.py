@@ -62,15 +62,17 @@ class Model:
 
     def __init__(
         self,
+        predictor: Any,
         tokenizer: Tokenizer,
         settings: "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings | TranslationSettings",
         run: runs.RunConfig,
         folder: Path,
-        *,
-        network: Any = None,
     ) -> None:
-        self.network = network  # that which answers; None where it is not one network
+        self.predictor = predictor  # computes log-probabilities from token ids
+        self.network: Any = getattr(predictor, "network", None)  # None for n-gram models and mixtures
         self.tokenizer = tokenizer
+        # Tokenizer of the input; a translator replaces it.
+        self.source_tokenizer = tokenizer
         self.settings = settings
         self.run = run
         self.folder = folder
@@ -95,6 +97,16 @@ class Model:
             ("counting", report.baseline.headline if report and report.baseline else ""),
         ]
         return html.facts((name, value) for name, value in rows if value)
+
+    @property
+    def task(self) -> str:
+        """Task of the model: lm, tag, classify or translate."""
+        return self.settings.task
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of a classifier or tags of a tagger, in the order of the logits."""
+        return self.run.labels
 
     def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
         """Return a corpus read as the run's own was, but for some settings."""

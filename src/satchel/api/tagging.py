@@ -21,7 +21,6 @@ from satchel.predictor import Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import read_tagged, without_header
-from satchel.text.tokenizer import Tokenizer
 from satchel.training.rows import check_unit
 
 if TYPE_CHECKING:
@@ -47,18 +46,8 @@ class Tagging:
 class Tagger(Model):
     """A trained tagger and everything it can be asked."""
 
+    predictor: Labeller
     settings: "NetworkSettings"
-
-    def __init__(
-        self, labeller: Labeller, tokenizer: Tokenizer, settings: "NetworkSettings", run: runs.RunConfig, folder: Path
-    ) -> None:
-        super().__init__(tokenizer, settings, run, folder, network=getattr(labeller, "network", None))
-        self.labeller = labeller
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The tags it knows."""
-        return self.run.labels
 
     @property
     def unit(self) -> Unit:
@@ -75,7 +64,7 @@ class Tagger(Model):
         waiting = iter(texts)
         while some := list(islice(waiting, batch)):
             tokens, places_N = scratch_tagged(some, self.tokenizer, self.unit)
-            logprobs_NC = self.labeller.label(tokens.ids)[places_N]
+            logprobs_NC = self.predictor.label(tokens.ids)[places_N]
             best_N, sure_N = logprobs_NC.argmax(axis=1), np.exp(logprobs_NC.max(axis=1))
             start = 0
             for text in some:
@@ -117,4 +106,4 @@ class Tagger(Model):
         if not len(gold_N):
             raise DataError("found no tags, expected at least one", where=str(data))
         progress("tagging", None)
-        return LabelledPredictions(texts, gold_N, names, self.labeller.label(tokens.ids)[places_N])
+        return LabelledPredictions(texts, gold_N, names, self.predictor.label(tokens.ids)[places_N])

@@ -107,6 +107,7 @@ class Translation:
 class Translator(Model):
     """A trained translator and everything it can be asked."""
 
+    predictor: "NetworkTranslator"
     settings: "TranslationSettings"
     network: "TranslationNetwork"
 
@@ -118,8 +119,12 @@ class Translator(Model):
         run: runs.RunConfig,
         folder: Path,
     ) -> None:
-        self.source_tokenizer, own = tokenizers
-        super().__init__(own, settings, run, folder, network=network)
+        from satchel.tasks.translation import NetworkTranslator
+
+        source_tokenizer, tokenizer = tokenizers
+        predictor = NetworkTranslator(network, source_tokenizer.boundary, tokenizer.boundary)
+        super().__init__(predictor, tokenizer, settings, run, folder)
+        self.source_tokenizer = source_tokenizer
 
     @property
     def boundaries(self) -> tuple[int, int]:
@@ -234,16 +239,10 @@ class Translator(Model):
         (logprobs,) = self._scored([TextPair(source, target, 1)])
         return TextScore(tuple(map(self.tokenizer.text_of, ids)), tuple(ids), logprobs, {})
 
-    @property
-    def _asked(self) -> "NetworkTranslator":
-        from satchel.tasks.translation import NetworkTranslator
-
-        return NetworkTranslator(self.network, *self.boundaries)
-
     def _scored(self, pairs: Sequence[TextPair]) -> list[Floats]:
         longest = self.settings.model.context
         sources, targets = self._ids(pairs)
-        return self._asked.score([ids[: longest - 1] for ids in sources], [ids[: longest - 1] for ids in targets])
+        return self.predictor.score([ids[: longest - 1] for ids in sources], [ids[: longest - 1] for ids in targets])
 
     def _ids(self, pairs: Sequence[TextPair]) -> tuple[list[Ids], list[Ids]]:
         return (
