@@ -1,6 +1,7 @@
 """The package as others get it: a wheel that installs into an empty environment, and a README that is true."""
 
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -105,3 +106,13 @@ def test_links_between_pages_lead_somewhere(name: str) -> None:
     page = ROOT / name
     for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda path: path.name)
+def test_dotted_names_on_the_pages_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    names = set(re.findall(r"\bsatchel(?:\.[A-Za-z_]\w*)+", text))
+    for module, imported in re.findall(r"^from (satchel[\w.]*) import (.+)$", text, flags=re.MULTILINE):
+        names |= {f"{module}.{name}" for name in imported.split(", ")}
+    for name in names:
+        pkgutil.resolve_name(name)
