@@ -1,1 +1,1 @@
-"""Continuing a text: sampling and decoding, for every predictor."""
+"""Text generation: sampling, decoding, beam search and interpolation of predictors."""

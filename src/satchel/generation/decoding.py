@@ -1,4 +1,4 @@
-"""Continuing a prompt, token by token, several samples at once. Letters: B batch, T tokens, V ids."""
+"""Autoregressive decoding of one prompt, several samples in one batch. Shapes: B batch, T tokens, V vocabulary."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Finish = Literal["length", "stop", "end"]
 
 @dataclass(frozen=True)
 class Sample:
-    """A continuation: its text, its ids, and why it ended."""
+    """A continuation: text, ids, and the finish reason (token limit, stop string or end of document)."""
 
     text: str
     ids: tuple[int, ...]
@@ -28,17 +28,17 @@ def continue_text(
     prompt: str,
     sampling: Sampling,
     progress: Callable[[float], None] = lambda done: None,
-    written_so_far: Callable[[str], None] = lambda text: None,
+    on_text: Callable[[str], None] = lambda text: None,
 ) -> list[Sample]:
-    """Return continuations of a prompt. Each depends on the seed and its own number, not on the others.
+    """Return continuations of a prompt. Sample i depends on the seed and on i, not on the number of samples.
 
-    `written_so_far` is given the text of the first one as it grows: as much of it as is certain to stay.
+    `on_text` receives the text of the first sample after each token, without parts that may still change.
     """
     generators = [np.random.default_rng([sampling.seed, number]) for number in range(sampling.samples)]
     ids_T = np.concatenate([[tokenizer.boundary], tokenizer.encode(prompt).ids])
     ids_BT = np.repeat(ids_T[None], sampling.samples, axis=0)
     state = predictor.start(sampling.samples)
-    written: list[list[int]] = [[] for _ in generators]
+    generated: list[list[int]] = [[] for _ in generators]
     finishes: list[Finish | None] = [None] * len(generators)
     for count in range(sampling.tokens):
         logprobs_BV, state = predictor.step(ids_BT, state)
@@ -51,30 +51,30 @@ def continue_text(
             if token == tokenizer.boundary:
                 finishes[row] = "end"
                 continue
-            written[row].append(token)
-            if _stops(tokenizer, written[row], sampling.stop):
+            generated[row].append(token)
+            if _ends_with_stop(tokenizer, generated[row], sampling.stop):
                 finishes[row] = "stop"
         if finishes[0] is None:
-            written_so_far(_certain(tokenizer.decode(written[0]), sampling.stop))
+            on_text(_stable_prefix(tokenizer.decode(generated[0]), sampling.stop))
         if all(finishes):
             break
         ids_BT = np.array(chosen)[:, None]
         progress((count + 1) / sampling.tokens)
     return [
         _sample(tokenizer, ids, finish or "length", sampling.stop)
-        for ids, finish in zip(written, finishes, strict=True)
+        for ids, finish in zip(generated, finishes, strict=True)
     ]
 
 
-def _certain(text: str, stops: tuple[str, ...]) -> str:
-    """Return the part of a text that stays: without a character that is not whole yet, or what may begin a stop."""
+def _stable_prefix(text: str, stops: tuple[str, ...]) -> str:
+    """Return the text without an incomplete UTF-8 character or a possible beginning of a stop string at its end."""
     text = text.rstrip("\ufffd")
-    held = [size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
-    return text[: len(text) - max(held, default=0)]
+    lengths = [size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
+    return text[: len(text) - max(lengths, default=0)]
 
 
-def _stops(tokenizer: Tokenizer, ids: list[int], stops: tuple[str, ...]) -> bool:
-    """Return whether a stop text has just appeared: every token is a character or more, so the last ones tell."""
+def _ends_with_stop(tokenizer: Tokenizer, ids: list[int], stops: tuple[str, ...]) -> bool:
+    """Return whether the last token completed a stop string; only the last tokens are decoded."""
     if not stops:
         return False
     longest = max(len(stop.encode()) for stop in stops)

@@ -1,4 +1,4 @@
-"""Mixing predictors: an ensemble is a predictor too. Letters: P parts, B batch, T tokens, V ids."""
+"""Linear interpolation of predictors; the mixture is a predictor too. Shapes: P parts, B batch, T tokens, V vocabulary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import numpy as np
 from satchel.errors import DataError
 from satchel.predictor import Floats, Ids, Predictor, Scores
 
-MOST_ROUNDS = 1000
-SMALLEST_GAIN = 1e-10  # nats per token
+MAX_ITERATIONS = 1000
+TOLERANCE = 1e-10  # nats per token
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Adds the probabilities of its parts, each times its weight."""
+    """Weighted sum of the probabilities of its parts. Implements Predictor."""
 
     parts: tuple[Predictor, ...]
     weights: Floats
@@ -30,23 +30,23 @@ class Mix:
         return "; ".join(f"{name}: {part.context}" for name, part in zip(self.names, self.parts, strict=True))
 
     def score(self, ids_T: Ids) -> Scores:
-        """Return the scores; the notes say which share of each token's probability came from each part."""
+        """Return the scores; the notes hold each part's share of the probability of each token."""
         logprobs_PT = self._weighted(part_logprobs(self.parts, ids_T))
         logprobs_T = np.logaddexp.reduce(logprobs_PT, axis=0)
-        # Where no part has an answer, none has a share.
+        # If all parts give probability 0, all shares are 0.
         with np.errstate(invalid="ignore"):
             shares_PT = np.nan_to_num(np.exp(logprobs_PT - logprobs_T), nan=0.0)
         return Scores(logprobs_T, dict(zip(self.names, shares_PT, strict=True)))
 
     def start(self, batch: int) -> tuple[Any, ...]:
-        """Return the states of the parts."""
+        """Return the initial states of the parts."""
         return tuple(part.start(batch) for part in self.parts)
 
     def step(self, ids_BT: Ids, state: tuple[Any, ...]) -> tuple[Floats, tuple[Any, ...]]:
-        """Return the (B, V) log-probabilities of what follows, and the states of the parts there."""
-        steps = [part.step(ids_BT, each) for part, each in zip(self.parts, state, strict=True)]
+        """Return the (B, V) next-token log-probabilities, and the new states of the parts."""
+        steps = [part.step(ids_BT, part_state) for part, part_state in zip(self.parts, state, strict=True)]
         logprobs_BV: Floats = np.logaddexp.reduce(self._weighted(np.stack([logprobs for logprobs, _ in steps])), axis=0)
-        return logprobs_BV, tuple(following for _, following in steps)
+        return logprobs_BV, tuple(part_state for _, part_state in steps)
 
     def _weighted(self, logprobs: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -54,33 +54,33 @@ class Mix:
 
 
 def part_logprobs(parts: Sequence[Predictor], ids_T: Ids) -> Floats:
-    """Return the (P, T-1) log-probabilities that each part gives each token."""
+    """Return the (P, T - 1) log-probabilities of the tokens under each part."""
     return np.stack([part.score(ids_T).logprobs for part in parts])
 
 
 def learn_weights(logprobs_PT: Floats) -> tuple[Floats, list[float]]:
-    """Return the weights under which a text is likeliest, and the nats per token after each round.
+    """Return the maximum-likelihood weights, and the loss in nats per token after each iteration.
 
-    Each round gives every part the share of the tokens that the weights so far ascribe to it
-    (expectation-maximisation), which never makes the text less likely.
+    Expectation-maximisation: each iteration sets a part's weight to its mean posterior share of the tokens, which
+    never increases the loss.
     """
     parts, tokens = logprobs_PT.shape
     highest_T = logprobs_PT.max(axis=0)
     if not np.isfinite(highest_T).all():
         count = int(np.isneginf(highest_T).sum())
         raise DataError(
-            f"found {count} tokens that no part gives any probability",
-            "add a smoothed model to the mix, or take other text",
+            f"{count} tokens have probability 0 under every model",
+            "add a smoothed model to the mixture, or use another text",
         )
-    # Relative to the best part, so that long odds do not vanish.
-    likely_PT = np.exp(logprobs_PT - highest_T)
+    # Relative to the best part, to avoid underflow.
+    ratios_PT = np.exp(logprobs_PT - highest_T)
     weights = np.full(parts, 1 / parts)
-    costs: list[float] = []
-    for _ in range(MOST_ROUNDS):
-        mixed_T = weights @ likely_PT
-        costs.append(-float((np.log(mixed_T) + highest_T).sum()) / tokens)
-        if len(costs) > 1 and costs[-2] - costs[-1] < SMALLEST_GAIN:
+    losses: list[float] = []
+    for _ in range(MAX_ITERATIONS):
+        mixed_T = weights @ ratios_PT
+        losses.append(-float((np.log(mixed_T) + highest_T).sum()) / tokens)
+        if len(losses) > 1 and losses[-2] - losses[-1] < TOLERANCE:
             break
-        weights = weights * (likely_PT @ (1 / mixed_T)) / tokens
+        weights = weights * (ratios_PT @ (1 / mixed_T)) / tokens
         weights /= weights.sum()
-    return weights, costs
+    return weights, losses

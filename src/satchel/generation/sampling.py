@@ -1,4 +1,4 @@
-"""Choosing the next token from a distribution. Letters: B batch, V ids."""
+"""Sampling the next token from a distribution. Shapes: B batch, V vocabulary."""
 
 from collections.abc import Sequence
 
@@ -10,33 +10,33 @@ from satchel.predictor import Floats
 
 
 class Sampling(Settings):
-    """How a continuation is drawn; the same for every model."""
+    """Sampling settings, shared by all models."""
 
-    tokens: int = Field(100, ge=1, le=1_000_000, description="the most tokens to add")
-    temperature: float = Field(1.0, ge=0, le=100, description="below 1 sharper, above 1 flatter, 0 greedy")
-    top_k: int | None = Field(None, ge=1, description="only the k most likely tokens")
-    top_p: float | None = Field(None, gt=0, le=1, description="only the most likely tokens that reach this mass")
-    min_p: float | None = Field(None, ge=0, le=1, description="only tokens this likely, relative to the likeliest")
-    greedy: bool = Field(False, description="always the likeliest token")
-    stop: tuple[str, ...] = Field((), description="end where one of these texts appears")
-    samples: int = Field(1, ge=1, le=1000, description="how many continuations")
-    seed: int = Field(0, ge=0, lt=1 << 63, description="what the draws depend on")
+    tokens: int = Field(100, ge=1, le=1_000_000, description="maximum number of tokens to generate")
+    temperature: float = Field(1.0, ge=0, le=100, description="softmax temperature; 0 is greedy decoding")
+    top_k: int | None = Field(None, ge=1, description="sample from the k most probable tokens only")
+    top_p: float | None = Field(None, gt=0, le=1, description="sample from the smallest set with this probability mass")
+    min_p: float | None = Field(None, ge=0, le=1, description="minimum probability relative to the most probable token")
+    greedy: bool = Field(False, description="always choose the most probable token")
+    stop: tuple[str, ...] = Field((), description="stop strings: generation ends before the first of them")
+    samples: int = Field(1, ge=1, le=1000, description="number of continuations")
+    seed: int = Field(0, ge=0, lt=1 << 63, description="random seed")
 
 
 def choose(logprobs_BV: Floats, sampling: Sampling, generators: Sequence[np.random.Generator]) -> list[int]:
-    """Return one token per row, drawn with that row's own generator."""
+    """Return one token per row, sampled with the row's random generator."""
     if sampling.greedy or sampling.temperature == 0:
         return [int(token) for token in logprobs_BV.argmax(axis=1)]
-    chances_BV = _softmax(logprobs_BV / sampling.temperature)
-    if sampling.top_k is not None and sampling.top_k < chances_BV.shape[1]:
-        _keep_best(chances_BV, sampling.top_k)
+    probabilities_BV = _softmax(logprobs_BV / sampling.temperature)
+    if sampling.top_k is not None and sampling.top_k < probabilities_BV.shape[1]:
+        _keep_top_k(probabilities_BV, sampling.top_k)
     if sampling.top_p is not None and sampling.top_p < 1:
-        _keep_mass(chances_BV, sampling.top_p)
+        _keep_top_p(probabilities_BV, sampling.top_p)
     if sampling.min_p:
-        chances_BV[chances_BV < sampling.min_p * chances_BV.max(axis=1, keepdims=True)] = 0
-    sums_BV = chances_BV.cumsum(axis=1)
+        probabilities_BV[probabilities_BV < sampling.min_p * probabilities_BV.max(axis=1, keepdims=True)] = 0
+    sums_BV = probabilities_BV.cumsum(axis=1)
     draws = [generator.random() for generator in generators]
-    # The first id whose sum is above the draw has a chance above zero.
+    # side="right": the chosen id always has a non-zero probability.
     return [
         int(np.searchsorted(sums, draw * sums[-1], side="right")) for sums, draw in zip(sums_BV, draws, strict=True)
     ]
@@ -48,20 +48,20 @@ def _softmax(scores_BV: Floats) -> Floats:
     return weights
 
 
-def _keep_best(chances_BV: Floats, k: int) -> None:
-    """Set all but the k largest of each row to zero; of equals at the edge, the first ids stay."""
-    for chances in chances_BV:
-        edge = np.partition(chances, -k)[-k]
-        above = int((chances > edge).sum())
-        at_edge = np.flatnonzero(chances == edge)
-        chances[chances < edge] = 0
-        chances[at_edge[k - above :]] = 0
+def _keep_top_k(probabilities_BV: Floats, k: int) -> None:
+    """Set all but the k largest values of each row to zero; ties are resolved in favour of smaller ids."""
+    for probabilities in probabilities_BV:
+        threshold = np.partition(probabilities, -k)[-k]
+        above = int((probabilities > threshold).sum())
+        ties = np.flatnonzero(probabilities == threshold)
+        probabilities[probabilities < threshold] = 0
+        probabilities[ties[k - above :]] = 0
 
 
-def _keep_mass(chances_BV: Floats, mass: float) -> None:
-    """Keep, of each row, the largest chances until they reach the mass."""
-    order_BV = np.argsort(-chances_BV, axis=1, kind="stable")
-    for chances, order in zip(chances_BV, order_BV, strict=True):
-        sums = chances[order].cumsum()
+def _keep_top_p(probabilities_BV: Floats, mass: float) -> None:
+    """Keep the largest probabilities of each row until their sum reaches `mass`; set the others to zero."""
+    order_BV = np.argsort(-probabilities_BV, axis=1, kind="stable")
+    for probabilities, order in zip(probabilities_BV, order_BV, strict=True):
+        sums = probabilities[order].cumsum()
         kept = int(np.searchsorted(sums, mass * sums[-1])) + 1
-        chances[order[kept:]] = 0
+        probabilities[order[kept:]] = 0
