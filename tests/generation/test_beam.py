@@ -88,7 +88,7 @@ def test_of_several_ways_to_write_a_text_the_likeliest_is_told(network: Translat
 
     options = BeamSettings(beam=90, best=6, longest=3)
     every = translate(network, texts, (END, END), BeamSettings(beam=90, best=90, longest=3))
-    for told, found in zip(translate(network, texts, (END, END), options, text=letters), every, strict=True):
+    for told, found in zip(translate(network, texts, (END, END), options, text_key=letters), every, strict=True):
         written = [letters(each.ids) for each in told]
         assert len(set(written)) == len(written) == 6
         for each in told:

@@ -75,10 +75,10 @@ def test_next_lists_the_likeliest_tokens_with_their_probabilities(model: satchel
 
 
 @pytest.mark.parametrize("stop", [[], ["e s", "xyz"], ["x."], ["no such text"]])
-def test_what_is_written_so_far_only_grows_and_becomes_the_text(stop: list[str], model: satchel.LanguageModel) -> None:
+def test_streamed_text_only_grows_and_becomes_the_text(stop: list[str], model: satchel.LanguageModel) -> None:
     for seed in range(5):
         seen: list[str] = []
-        text = model.generate("f", tokens=25, seed=seed, stop=stop, written_so_far=seen.append).text
+        text = model.generate("f", tokens=25, seed=seed, stop=stop, on_text=seen.append).text
         assert seen
         for earlier, later in zip(seen, [*seen[1:], text], strict=True):
             assert later.startswith(earlier), "what was shown stays"
@@ -89,7 +89,7 @@ def test_half_a_character_is_not_shown(tmp_path: Path) -> None:
     path.write_text("größer schöner süßer 雪雪雪 " * 40, encoding="utf-8")
     model = satchel.train(path, model="ngram", tokenizer="byte", out=tmp_path / "run")
     seen: list[str] = []
-    text = model.generate("größer", tokens=40, greedy=True, written_so_far=seen.append).text
+    text = model.generate("größer", tokens=40, greedy=True, on_text=seen.append).text
     assert not any("\ufffd" in part for part in seen)
     assert len({len(part) for part in seen}) < 40, "some bytes are no character by themselves"
     assert all(text.startswith(part) for part in seen)

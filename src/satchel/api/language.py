@@ -162,12 +162,12 @@ class LanguageModel(Model):
         prompt: str = "",
         *,
         progress: Progress = silent,
-        written_so_far: Callable[[str], None] = lambda text: None,
+        on_text: Callable[[str], None] = lambda text: None,
         **options: Any,
     ) -> Generation:
         """Return continuations of a prompt. Options are those of Sampling: tokens, temperature, top_k, seed, ...
 
-        `written_so_far` is given the first one as it grows.
+        `on_text` is given the first one as it grows.
         """
         sampling = config.build(Sampling, options)
         began = time.perf_counter()
@@ -177,7 +177,7 @@ class LanguageModel(Model):
             prompt,
             sampling,
             lambda done: progress("generating", done),
-            written_so_far,
+            on_text,
         )
         written = sum(len(sample.ids) for sample in samples)
         return Generation(prompt, tuple(samples), written / max(time.perf_counter() - began, 1e-9))

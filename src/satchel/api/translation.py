@@ -182,7 +182,7 @@ class Translator(Model):
                 searching,
                 unknown=self.tokenizer.unknown,
                 sampling=sampling,
-                text=self.tokenizer.decode,
+                text_key=self.tokenizer.decode,
                 progress=progress,
             )
         )

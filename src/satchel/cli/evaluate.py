@@ -313,6 +313,6 @@ def _write_as_it_comes(model: "LanguageModel", prompt: str, options: dict[str, A
         print(safe(new), end="", flush=True)
         shown = text
 
-    result = model.generate(prompt, written_so_far=show, **options)
+    result = model.generate(prompt, on_text=show, **options)
     show(result.text)
     print()

@@ -1,4 +1,4 @@
-"""Linear interpolation of predictors; the mixture is a predictor too. Shapes: P parts, B batch, T tokens, V vocabulary."""
+"""Linear interpolation of predictors, itself a predictor. Shapes: P parts, B batch, T tokens, V vocabulary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
