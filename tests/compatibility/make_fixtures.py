@@ -104,7 +104,7 @@ FIXTURES: dict[str, tuple[tuple[Question, ...], str]] = {
 }
 
 # Trainings of 20 steps that are interrupted after 10; the test resumes them.
-INTERRUPTED = {
+INTERRUPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "interrupted-transformer": ("transformer", {"model.positions": "learned", "model.ngram": 2}),
     "interrupted-backpack": ("backpack", {"model.senses": 3, "training.parts": 2}),
 }

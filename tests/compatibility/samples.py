@@ -41,9 +41,9 @@ def write_table(path: Path, *, seed: int = 2, rows: int = 150) -> None:
 
 def write_pairs(path: Path, *, seed: int = 5, rows: int = 150) -> None:
     """Write a table of sentences and the same words in reverse order."""
-    lines = ["source\ttarget"]
-    for sentence in _text(seed, rows).splitlines():
-        lines.append(f"{sentence}\t{' '.join(reversed(sentence.lower().rstrip('.').split()))}")
+    sources = _text(seed, rows).splitlines()
+    targets = [" ".join(reversed(source.lower().rstrip(".").split())) for source in sources]
+    lines = ["source\ttarget", *map("\t".join, zip(sources, targets, strict=True))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 

@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 # Renamed tensors: a regular expression for the recorded name, and its replacement. All pairs apply in turn.
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    r"\.make_source_senses\.": ".source_sense_network.",
+    r"\.make_senses\.": ".sense_network.",
+    r"\.weigh\.": ".sense_attention.",
+}
 
 # Processor features that select other kernels, and so other roundings.
 FEATURES = ("avx2", "avx512f", "avx512_bf16")
