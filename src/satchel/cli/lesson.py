@@ -6,19 +6,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
-from satchel.cli.evaluate import AsJson
-from satchel.cli.output import emit_json, print_table, say
+from satchel.cli.options import AsJson
+from satchel.cli.output import TEXT, emit_json, message, print_table
 
 if TYPE_CHECKING:
     from satchel.lessons import Lesson, Step
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this file."""
-    app.command()(lesson)
 
 
 def lesson(
@@ -50,7 +44,7 @@ def lesson(
     steps = chosen.run(**config.parse_assignments(settings or []))
     if out is not None:
         steps.save(out)
-        say(f"wrote {out}")
+        message(f"wrote {out}")
         return
     if as_json:
         emit_json(_as_json(chosen, steps))
@@ -59,7 +53,7 @@ def lesson(
     for step in steps:
         _show(step, ask=ask and bool(step.question))
     dials = ", ".join(f"{key}={_dial(field.default)}" for key, field in chosen.dials.model_fields.items())
-    say(f"\ndials (--set): {dials}")
+    message(f"\ndials (--set): {dials}")
 
 
 def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> None:
@@ -85,8 +79,11 @@ def _list(as_json: bool) -> None:
             {"lessons": [{"name": each.name, "title": each.title, "source": each.source} for each in LESSONS.values()]}
         )
         return
-    print_table(["name", "title", "lecture"], [[each.name, each.title, each.source] for each in LESSONS.values()])
-    say("\nnext: satchel lesson attention --ask")
+    print_table(
+        {"name": TEXT, "title": TEXT, "lecture": TEXT},
+        [[each.name, each.title, each.source] for each in LESSONS.values()],
+    )
+    message("\nnext: satchel lesson attention --ask")
 
 
 def _dial(value: object) -> str:

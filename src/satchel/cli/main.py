@@ -1,133 +1,173 @@
-"""`satchel VERB`: the verbs, and the one place where errors become text and exit codes.
+"""The `satchel` command: registers the subcommands and turns errors into messages and exit codes.
 
-0 done; 1 a bug; 2 the user can mend it; 130 interrupted by Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 success; 1 internal error; 2 error the user can fix; 3 the last save of a training failed;
+130 interrupted by SIGINT, 143 by SIGTERM.
 """
 
+import difflib
 import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import satchel
-from satchel.cli import classify, compare, evaluate, info, lesson, look, probe, senses, train, translate
+from satchel.cli import (
+    classify,
+    compare,
+    data,
+    demo,
+    evaluate,
+    export,
+    generate,
+    import_,
+    info,
+    lesson,
+    look,
+    mix,
+    probe,
+    report,
+    score,
+    senses,
+    similar,
+    tag,
+    tokenize,
+    train,
+    translate,
+)
 from satchel.errors import SatchelError
 from satchel.torchrun import launch
 
+HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
+
 app = typer.Typer(
     name="satchel",
-    help="Language models you can open: train them on your own text, look inside, change them. Works offline.",
+    help=HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (train, evaluate, classify, translate, senses, look, probe, compare, info, lesson):
-    module.add_to(app)
+for command in (
+    demo.demo, train.train, evaluate.evaluate, compare.compare, mix.mix, score.score, generate.generate,
+    classify.classify, tag.tag, translate.translate, senses.senses, similar.similar, probe.probe, report.report,
+    lesson.lesson, data.data, tokenize.tokenize, info.info, export.export,
+):  # fmt: skip
+    app.command()(command)
+app.add_typer(look.app, name="look")
+app.command("import")(import_.import_)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"satchel {satchel.__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=HELP)
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of any error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of every error.")] = False,
 ) -> None:
-    """Language models you can open: train them on your own text, look inside, change them. Works offline."""
+    """Store the options that apply to all commands."""
     del version
     if debug:
         os.environ["SATCHEL_DEBUG"] = "1"
 
 
-class Stopped(BaseException):
-    """The user or the system asked the process to stop; nothing on the way may take it for an error."""
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM; derived from BaseException so that no `except Exception` catches it."""
 
     def __init__(self, code: int) -> None:
         self.code = code
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code."""
-    signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    """Run the command line of this process and exit with its exit code."""
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(run(sys.argv[1:]))
 
 
-def _stop(number: int, frame: object) -> NoReturn:
-    raise Stopped(128 + number)
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise Interrupted(128 + number)
 
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
-    command = typer.main.get_command(app)
+    group = typer.main.get_command(app)
     try:
-        code = command.main(arguments, prog_name="satchel", standalone_mode=False)
+        code = group.main(arguments, prog_name="satchel", standalone_mode=False)
         sys.stdout.flush()
     except SatchelError as error:
-        return _tell(error, str(error)) if launch().is_first else 2
+        return _fail(str(error), error) if launch().is_first else 2
     except BrokenPipeError:
-        return _seen_enough()
-    except SystemExit as left:
-        # Where a verb itself finds the pipe closed, the library of the command line leaves with a code of its own.
-        if isinstance(left.__context__, BrokenPipeError):
-            return _seen_enough()
+        return _close_stdout()
+    except SystemExit as error:
+        # If a command itself gets the BrokenPipeError, click exits with a code of its own.
+        if isinstance(error.__context__, BrokenPipeError):
+            return _close_stdout()
         raise
-    except Stopped as stopped:
-        return _tell(None, "interrupted; nothing was left half-written", stopped.code)
+    except Interrupted as interrupted:
+        return _fail("interrupted; no incomplete files were left", code=interrupted.code)
     except MemoryError as error:
-        return _tell(error, "not enough memory\ntake less text, a lower order, or prune (--set model.prune=0,0,1)")
+        remedy = "use less text, a lower model.order, or pruning (--set model.prune=0,0,1)"
+        return _fail(f"not enough memory\n{remedy}", error)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        return _tell(error, f"{name}{error.strerror or error}\nthe disk or the system refused; mend that and try again")
+        return _fail(
+            f"{name}{error.strerror or error}\ncheck the disk space and the permissions, then try again", error
+        )
     except Exception as error:
-        if hasattr(error, "format_message"):
-            return _usage(error)
-        if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):  # torch has no error of its own
-            return _tell(
-                error, "not enough memory\ntake a smaller model, or training.batch_tokens; checkpoints are whole"
-            )
-        _show_traceback()
-        return _tell(None, "this is a bug in satchel, not in your data: please report the lines above", 1)
+        if hasattr(error, "format_message"):  # a usage error of click
+            return _usage_error(error)
+        # torch raises a plain RuntimeError if an allocation fails.
+        if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
+            remedy = "use a smaller model or a smaller training.batch_tokens; saved checkpoints are intact"
+            return _fail(f"not enough memory\n{remedy}", error)
+        _print_traceback()
+        return _fail("this is a bug in satchel: please report the lines above", code=1)
     return code if isinstance(code, int) else 0
 
 
-def _seen_enough() -> int:
-    """Go quietly: whoever read the output has closed it. Python would complain once more when it does."""
+def _close_stdout() -> int:
+    """Redirect stdout to the null device after its reader closed the pipe, so that Python can flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
-def _usage(error: Exception) -> int:
-    """Tell what is wrong with the command line itself."""
-    message = error.format_message()  # type: ignore[attr-defined]
-    if not message:  # nothing was asked, and the help has been shown
+def _usage_error(error: Any) -> int:
+    """Print an error in the command line itself, with the most similar option if an option is unknown."""
+    cause = error.format_message()
+    if not cause:  # no arguments were given, and click has printed the help
         return 0
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "satchel"
-    possible = getattr(error, "possibilities", None) or []
-    guess = f"did you mean {possible[0]}? " if possible else ""
-    return _tell(None, f"{message.rstrip('.')}\n{guess}`{command} --help` shows what there is")
+    path = context.command_path if context is not None else "satchel"
+    hint = f"`{path} --help` lists arguments and options"
+    if context is not None and hasattr(error, "possibilities"):
+        flags = [flag for each in context.command.params for flag in each.opts if flag.startswith("--")]
+        similar = difflib.get_close_matches(error.option_name, flags, n=1)
+        cause = error.message
+        hint = f"did you mean {similar[0]}? {hint}" if similar else f"its options are {', '.join(flags)}"
+    return _fail(f"{cause.rstrip('.')}\n{hint}")
 
 
-def _tell(error: BaseException | None, text: str, code: int = 2) -> int:
-    if error is not None and os.environ.get("SATCHEL_DEBUG"):
-        _show_traceback()
+def _fail(text: str, error: BaseException | None = None, *, code: int = 2) -> int:
+    """Print an error message, and the traceback of `error` with --debug; return the exit code."""
     from satchel.text.display import safe
 
+    if error is not None and os.environ.get("SATCHEL_DEBUG"):
+        _print_traceback()
     first, *others = safe(text).split("\n")
     lines = [f"satchel: {first}", *(f"         {line}" for line in others)]
     print("\n".join(lines), file=sys.stderr)
     return code
 
 
-def _show_traceback() -> None:
+def _print_traceback() -> None:
     import traceback
 
     traceback.print_exc()

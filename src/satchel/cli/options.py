@@ -1,25 +1,108 @@
-"""The options that say how a file is read, which several verbs share."""
+"""Arguments and options shared by several commands."""
 
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
-Encoding = Annotated[str | None, Option(help="How the files are encoded (utf-8).")]
-EncodingErrors = Annotated[str | None, Option(help="Bad bytes: strict, replace or skip.")]
-Columns = Annotated[str | None, Option(help="The columns of a file without a header: label,-,text.")]
-Delimiter = Annotated[str | None, Option(help="What separates the columns of a .csv.")]
-TextColumn = Annotated[str | None, Option(help="The column that holds the text.")]
-LabelColumn = Annotated[str | None, Option(help="The column that holds the label.")]
-TagsColumn = Annotated[str | None, Option(help="The column that holds the tags.")]
-SourceColumn = Annotated[str | None, Option(help="The column that holds what is translated.")]
-TargetColumn = Annotated[str | None, Option(help="The column that holds the translation.")]
+Command = Callable[..., Any]
+
+Run = Annotated[str, Argument(metavar="RUN", help="Run folder of a trained model.")]
+Text = Annotated[str | None, Argument(help="Input text in quotes, or - to read standard input.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as one JSON document.")]
+Force = Annotated[bool, Option("--force", help="Replace an existing run folder.")]
+RunOut = Annotated[Path, Option("-o", "--out", help="Run folder to write.")]
+Assignments = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change one setting; repeatable.")]
+Top = Annotated[int, Option(help="Number of words in each list.", min=1)]
+Temperature = Annotated[float, Option(help="Sampling temperature: the logits are divided by it; 0 is greedy.")]
+TopK = Annotated[int | None, Option(help="Sample from the K most probable tokens.")]
+TopP = Annotated[float | None, Option(help="Sample from the most probable tokens whose probabilities sum to P.")]
+SamplingSeed = Annotated[int, Option(help="Random seed of the sampler.")]
+
+# Options for the format of input files, by the name of the data setting that each of them changes.
+READING = {
+    "encoding": "Character encoding of the input (default: utf-8).",
+    "encoding_errors": "Undecodable bytes: strict (stop), replace or skip.",
+    "columns": "Column names of a table without a header, separated by commas; - skips a column.",
+    "delimiter": "Column separator of .csv files.",
+    "text_column": "Name of the column with the text.",
+    "label_column": "Name of the column with the label.",
+    "tags_column": "Name of the column with the tags.",
+    "source_column": "Name of the column with the source text.",
+    "target_column": "Name of the column with the translation.",
+}
 
 
-def reading(columns: str | None, delimiter: str | None, **others: str | None) -> dict[str, Any]:
-    """Return the data settings that some options spell: those that were given."""
-    given = {
-        "columns": columns.split(",") if columns else None,
-        "delimiter": "\t" if delimiter == "\\t" else delimiter,
-        **others,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+def with_options(command: Command, call: Command, added: dict[str, Any], *, replaces: str = "") -> Command:
+    """Return `call` as a command with the parameters of `command` and the optional parameters in `added`.
+
+    `added` maps the names of parameters to their annotations and defaults. The parameter `replaces` is removed.
+    """
+    parameters = [each for each in inspect.signature(command).parameters.values() if each.name != replaces]
+    for name, (annotation, default) in added.items():
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+    wrapper = functools.wraps(command)(call)
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return wrapper
+
+
+def reads_files(*names: str) -> Callable[[Command], Command]:
+    """Add the named options of READING to a command, which gets the values as one dict `reading` of data settings."""
+
+    def decorate(command: Command) -> Command:
+        def call(**values: Any) -> None:
+            reading = {name: values.pop(name) for name in names}
+            reading = {name: value for name, value in reading.items() if value is not None}
+            if "columns" in reading:
+                reading["columns"] = reading["columns"].split(",")
+            if reading.get("delimiter") == "\\t":
+                reading["delimiter"] = "\t"
+            command(**values, reading=reading)
+
+        panel = "Input format"
+        added = {
+            name: (Annotated[str | None, Option(help=READING[name], rich_help_panel=panel)], None) for name in names
+        }
+        return with_options(command, call, added, replaces="reading")
+
+    return decorate
+
+
+def read_text(text: str | None, name: str = "TEXT") -> str:
+    """Return the value of a text argument, or standard input if the argument is - or missing."""
+    from satchel.errors import DataError
+
+    if text is None and sys.stdin.isatty():
+        raise DataError(f"{name} is missing", "give it in quotes, or - to read standard input")
+    if text is None or text == "-":
+        return decode_utf8(sys.stdin.buffer.read(), "standard input")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise DataError(f"{name} cannot be encoded as utf-8", "check the locale of your terminal") from None
+    return text
+
+
+def decode_utf8(data: bytes, where: str) -> str:
+    """Return the text of UTF-8 bytes, or raise an error that names the first invalid byte."""
+    from satchel.errors import DataError
+
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        cause = f"found byte {data[error.start]:#04x} at byte {error.start}, expected utf-8"
+        raise DataError(cause, where=where) from None
+
+
+def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Raise an error if the value of an option is not one of its choices."""
+    from satchel.errors import SettingsError
+
+    if value not in choices:
+        raise SettingsError(f"{option} {value}: unknown value", f"expected {', '.join(choices)}")

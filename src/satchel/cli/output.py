@@ -1,4 +1,4 @@
-"""What goes to the terminal: results on stdout, progress on stderr."""
+"""Terminal output: results on stdout, messages and progress on stderr."""
 
 import json
 import math
@@ -12,15 +12,18 @@ from satchel.torchrun import launch
 if TYPE_CHECKING:
     from rich.text import Text
 
-SCHEMA = 1
-# Nothing is said of what takes less than this; without a terminal, a line every so often.
-PATIENCE = 2.0
-INTERVAL = 5.0
+SCHEMA_VERSION = 1
+# Seconds before the first progress line, and between two progress lines if stderr is not a terminal.
+FIRST_PROGRESS = 2.0
+PROGRESS_INTERVAL = 5.0
+# Column formats of print_table besides format specifications of numbers.
+TEXT, TOKEN = "text", "token"
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON document; what is not finite is null."""
-    print(json.dumps({"schema_version": SCHEMA, **_finite(document)}, indent=2, ensure_ascii=False, allow_nan=False))
+    """Print one JSON document; numbers that are not finite become null."""
+    tree = {"schema_version": SCHEMA_VERSION, **_finite(document)}
+    print(json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:
@@ -33,34 +36,48 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def say(text: str) -> None:
-    """Print a message that is not a result; of several processes the first one speaks."""
+def message(text: str) -> None:
+    """Print a message on stderr; in distributed training only rank 0 prints."""
     if launch().is_first:
         print(text, file=sys.stderr)
 
 
-def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """Print names and values in two columns."""
-    rows = list(pairs)
+    rows = list(fields)
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         print(f"  {name:<{width}}  {text}")
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = (), *, gap: int = 2
+    columns: Mapping[str, str] | Sequence[tuple[str, str]], rows: Iterable[Sequence[object]], *, gap: int = 2
 ) -> None:
-    """Print a table; the columns in `right` are numbers, and `gap` spaces stand between two."""
+    """Print a table with `gap` spaces between columns. None is printed as "-".
+
+    `columns` gives the heading and format of each column: TEXT, TOKEN (spaces are shown as ␣), or a
+    format specification such as ".3f", which also aligns the column to the right.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    headings = list(columns.items()) if isinstance(columns, Mapping) else list(columns)
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index in right else "left", overflow="fold")
+    for heading, form in headings:
+        table.add_column(heading, justify="left" if form in (TEXT, TOKEN) else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        cells = zip(row, headings, strict=True)
+        table.add_row(*(Text(_cell(value, form)) for value, (_, form) in cells))
     Console(highlight=False).print(table)
+
+
+def _cell(value: Any, form: str) -> str:
+    from satchel.text.display import visible
+
+    if value is None:
+        return "-"
+    return visible(str(value), spaces=form == TOKEN) if form in (TEXT, TOKEN) else format(value, form)
 
 
 def print_drawing(drawing: "Text | str") -> None:
@@ -71,60 +88,38 @@ def print_drawing(drawing: "Text | str") -> None:
 
 
 class Progress:
-    """Says how far a long task is: one live line on a terminal, a plain line now and then elsewhere."""
+    """Progress display: one live line on a terminal, otherwise a plain line every few seconds."""
 
     def __init__(self) -> None:
-        self._began = self._said = time.monotonic()
-        self._is_live = sys.stderr.isatty()
+        self._start = self._last = time.monotonic()
+        self._is_terminal = sys.stderr.isatty()
         self._is_shown = False
-        self._speaks = launch().is_first
+        self._is_first = launch().is_first
         self._stage = ""
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._is_shown and self._is_live:
+        if self._is_shown and self._is_terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def note(self, text: str) -> None:
-        """Say something that stays, above the live line."""
-        if self._is_live:
+        """Print a permanent message above the live line."""
+        if self._is_terminal:
             sys.stderr.write("\r\x1b[K")
-        say(text)
+        message(text)
 
     def __call__(self, stage: str, done: float | None) -> None:
         now = time.monotonic()
-        if now - self._began < PATIENCE or not self._speaks:
+        if now - self._start < FIRST_PROGRESS or not self._is_first:
             return
-        interval = 0.1 if self._is_live else INTERVAL
-        if now - self._said < interval and (stage == self._stage or not self._is_live):
+        interval = 0.1 if self._is_terminal else PROGRESS_INTERVAL
+        if now - self._last < interval and (stage == self._stage or not self._is_terminal):
             return
-        self._said, self._stage, self._is_shown = now, stage, True
+        self._last, self._stage, self._is_shown = now, stage, True
         share = f" {done:4.0%}" if done is not None else ""
-        line = f"{stage} ...{share}  {now - self._began:.0f} s"
-        sys.stderr.write(f"\r\x1b[K{line}" if self._is_live else f"{line}\n")
+        line = f"{stage} ...{share}  {now - self._start:.0f} s"
+        sys.stderr.write(f"\r\x1b[K{line}" if self._is_terminal else f"{line}\n")
         sys.stderr.flush()
-
-
-def text_argument(text: str | None, name: str = "TEXT") -> str:
-    """Return the text of an argument, or standard input where it is - or missing."""
-    from satchel.errors import DataError
-
-    if text is None and sys.stdin.isatty():
-        raise DataError(f"{name} is missing", "give it in quotes, or - to read standard input")
-    if text is None or text == "-":
-        data = sys.stdin.buffer.read()
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"found byte {data[error.start]:#04x} at byte {error.start}, expected utf-8",
-                where="standard input",
-            ) from None
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise DataError(f"{name} is not text that can be encoded as utf-8", "check your terminal's locale") from None
-    return text

@@ -1,4 +1,4 @@
-"""`satchel train` and `satchel demo`."""
+"""`satchel train`: train a model, or resume a training."""
 
 import os
 import signal
@@ -8,127 +8,86 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.options import (
-    Columns,
-    Delimiter,
-    Encoding,
-    EncodingErrors,
-    LabelColumn,
-    SourceColumn,
-    TagsColumn,
-    TargetColumn,
-    TextColumn,
-    reading,
-)
-from satchel.cli.output import Progress, emit_json, print_pairs, print_table, say
+from satchel.cli.metrics import metrics_json
+from satchel.cli.options import READING, AsJson, Assignments, Force, reads_files
+from satchel.cli.output import Progress, emit_json, message, print_fields
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
-    from satchel.api import LanguageModel, Plan
+    from satchel.api import Plan
     from satchel.api.load import AnyModel
-    from satchel.charts.figures import Figure
-    from satchel.evaluation.classification import ClassificationMetrics
-    from satchel.evaluation.likelihood import Likelihood
-    from satchel.evaluation.translation import TranslationMetrics
+
+# Name of the model of each task, and a command to try after training.
+TASKS = {
+    "lm": ("language model", "generate {run} --tokens 100"),
+    "classify": ("classifier", "classify {run} 'a text'"),
+    "tag": ("tagger", "tag {run} 'a text'"),
+    "translate": ("translator", "translate {run} 'a text'"),
+}
+# Parameters that can be combined with --resume.
+RESUME_PARAMETERS = ("resume", "as_json")
 
 
-# What the demonstration looks at.
-DEMO_WORDS = ("file", "string", "new")
-DEMO_TEXT = "Return the name of the"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this file."""
-    app.command()(demo)
-    app.command()(train)
-
-
+@reads_files(*READING)
 def train(
+    context: typer.Context,
     data: Annotated[
-        str | None, Argument(help="A file, a folder, two aligned files (a,b), - or a built-in (@python-docs).")
+        str | None,
+        Argument(help="File, folder, two aligned files (a,b), - (standard input) or built-in data (@python-docs)."),
     ] = None,
-    task: Annotated[
-        str | None, Option(help="lm, tag, classify or translate; without it, what the data is for.")
-    ] = None,
+    task: Annotated[str | None, Option(help="lm, tag, classify or translate; default: inferred from the data.")] = None,
     model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm, transformer or backpack.")] = None,
-    size: Annotated[str | None, Option(help="Of a network: nano, tiny, micro, mini or small.")] = None,
-    recipe: Annotated[str | None, Option(help="The name of a recipe (imdb-ngram), or a .toml file.")] = None,
+    size: Annotated[str | None, Option(help="Size of a network: nano, tiny, micro, mini or small.")] = None,
+    recipe: Annotated[str | None, Option(help="Name of a built-in recipe (imdb-ngram), or a .toml file.")] = None,
     tokenizer: Annotated[
-        str | None, Option(help="char, byte, word, bpe:N, unigram:N, a run, or a tokenizer.json.")
+        str | None, Option(help="char, byte, word, bpe:N, unigram:N, a run, or a tokenizer.json file.")
     ] = None,
-    valid: Annotated[str | None, Option(help="A file, or the fraction to hold out.")] = None,
-    settings: Annotated[list[str] | None, Option("--set", help="A setting, such as model.order=5.")] = None,
-    minutes: Annotated[float | None, Option(help="How long a network is trained.")] = None,
-    steps: Annotated[int | None, Option(help="How many updates a network gets.")] = None,
-    epochs: Annotated[float | None, Option(help="How often a network reads the text.")] = None,
-    seed: Annotated[int | None, Option(help="What every random choice depends on.")] = None,
-    threads: Annotated[int | None, Option(help="Threads of the processor for a network.")] = None,
+    valid: Annotated[str | None, Option(help="Validation file, or the fraction of the data to hold out.")] = None,
+    settings: Assignments = None,
+    minutes: Annotated[float | None, Option(help="Training time of a network, in minutes.")] = None,
+    steps: Annotated[int | None, Option(help="Number of optimizer steps of a network.")] = None,
+    epochs: Annotated[float | None, Option(help="Number of passes over the training data.")] = None,
+    seed: Annotated[int | None, Option(help="Random seed of initialisation, data order and splits.")] = None,
+    threads: Annotated[int | None, Option(help="Number of CPU threads for a network.")] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None,
-    start: Annotated[Path | None, Option("--from", help="A run whose weights to begin with, for any task.")] = None,
-    resume: Annotated[Path | None, Option(help="A run to go on with, exactly where it stopped.")] = None,
-    encoding: Encoding = None,
-    encoding_errors: EncodingErrors = None,
-    columns: Columns = None,
-    delimiter: Delimiter = None,
-    text_column: TextColumn = None,
-    label_column: LabelColumn = None,
-    tags_column: TagsColumn = None,
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print the settings and estimates, and stop.")] = False,
-    out: Annotated[Path | None, Option("-o", "--out", help="The run folder to write (runs/NAME).")] = None,
-    force: Annotated[bool, Option("--force", help="Replace the run that is there.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    start: Annotated[
+        Path | None, Option("--from", help="Run whose parameters initialise the new model; its task may differ.")
+    ] = None,
+    resume: Annotated[
+        Path | None, Option(help="Continue this interrupted run from its last checkpoint, with its own settings.")
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print all settings and estimates of parameters, memory and time, then exit.")
+    ] = False,
+    out: Annotated[Path | None, Option("-o", "--out", help="Run folder to write (default: runs/NAME).")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
-    """Train a model on a text or a table; it becomes a run folder."""
+    """Train a model on texts or a table, write it as a run folder, and print training and validation metrics."""
     from satchel import api, config
     from satchel.errors import SettingsError
 
     if (data is None) == (resume is None):
-        raise SettingsError("found no DATA, or both DATA and --resume", "name what to train on, or a run to go on with")
+        raise SettingsError("expected either DATA or --resume", "name the training data, or a run to resume")
     if resume is not None:
-        others = {
-            "--task": task, "--model": model, "--size": size, "--recipe": recipe, "--tokenizer": tokenizer,
-            "--valid": valid, "--set": settings, "--minutes": minutes, "--steps": steps, "--epochs": epochs,
-            "--seed": seed, "--threads": threads, "--device": device, "--from": start, "--out": out,
-            "--force": force, "--dry-run": dry_run, "--encoding": encoding, "--encoding-errors": encoding_errors,
-            "--columns": columns, "--delimiter": delimiter, "--text-column": text_column,
-            "--label-column": label_column, "--tags-column": tags_column, "--source-column": source_column,
-            "--target-column": target_column,
-        }  # fmt: skip
-        given = [name for name, value in others.items() if value not in (None, False)]
-        if given:
-            raise SettingsError(f"{given[0]}: a run goes on with the settings it has", "--from begins a new one")
-        with Progress() as progress, Stopping() as stopping:
-            gone_on = api.resume(
-                resume, progress=progress, note=progress.note, should_stop=stopping, begins=stopping.arm
-            )
-        for reason in gone_on.report.reasons if gone_on.report else ():
-            say(reason)
-        _finish(gone_on, stopping, as_json)
+        _check_resume_options(context)
+        with Progress() as progress, SignalFlag() as stop:
+            trained = api.resume(resume, progress=progress, note=progress.note, should_stop=stop, begins=stop.install)
+        for reason in trained.report.reasons if trained.report else ():
+            message(reason)
+        _finish(trained, stop, as_json)
         return
     assert data is not None
     tree = config.parse_assignments(settings or [])
-    data_settings = reading(
-        columns,
-        delimiter,
-        encoding=encoding,
-        encoding_errors=encoding_errors,
-        text_column=text_column,
-        label_column=label_column,
-        tags_column=tags_column,
-        source_column=source_column,
-        target_column=target_column,
-    )
-    for key, value in data_settings.items():
-        config.place(tree, f"data.{key}", value)
-    planned = api.plan(
+    plan = api.plan(
         data,
         task=task,
         model=model,
         recipe=recipe,
         tokenizer=tokenizer,
-        valid=_valid(valid),
+        valid=_file_or_fraction(valid),
         seed=seed,
         size=size,
         minutes=minutes,
@@ -137,84 +96,98 @@ def train(
         threads=threads,
         device=device,
         start=start,
-        settings=tree,
+        settings=config.merge(tree, {"data": reading}) if reading else tree,
     )
     if dry_run:
-        _show_plan(planned, as_json)
+        _show_plan(plan, as_json)
         return
-    for reason in planned.reasons:
-        say(reason)
-    trained, stopping = _carry_out(planned, out, force)
-    _finish(trained, stopping, as_json)
+    for reason in plan.reasons:
+        message(reason)
+    trained, stop = run_plan(plan, out, force)
+    _finish(trained, stop, as_json)
 
 
-def _carry_out(planned: "Plan", out: Path | None, force: bool) -> tuple["AnyModel", "Stopping"]:
-    """Train as planned, with a line that says how far it is, and signals that save."""
+def _check_resume_options(context: typer.Context) -> None:
+    """Raise an error if an option is given that a resumed training cannot change."""
+    from satchel.errors import SettingsError
+
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name not in RESUME_PARAMETERS and source is not None and source.name == "COMMANDLINE":
+            raise SettingsError(
+                f"{max(parameter.opts, key=len)} cannot be combined with --resume: a resumed run keeps its settings",
+                "use --from to start a new run with the parameters of this one",
+            )
+
+
+def run_plan(plan: "Plan", out: Path | None, force: bool) -> tuple["AnyModel", "SignalFlag"]:
+    """Train with a progress line; SIGINT and SIGTERM save a checkpoint and stop."""
     from satchel import api
 
-    with Progress() as progress, Stopping() as stopping:
+    with Progress() as progress, SignalFlag() as stop:
         trained = api.run_plan(
-            planned,
+            plan,
             out=out,
             force=force,
             progress=progress,
             note=progress.note,
-            should_stop=stopping,
-            begins=stopping.arm,
+            should_stop=stop,
+            begins=stop.install,
         )
-    return trained, stopping
+    return trained, stop
 
 
-class Stopping:
-    """Turns a signal into a flag once a training asks for it: it saves and ends; a second signal ends it at once."""
+class SignalFlag:
+    """Records SIGINT and SIGTERM from `install` on; a second signal ends the process immediately."""
 
     def __init__(self) -> None:
         self.signal = 0
-        self._before: dict[int, Any] = {}
+        self._previous: dict[int, Any] = {}
 
     def __call__(self) -> bool:
         return bool(self.signal)
 
-    def arm(self) -> None:
-        """From here on a signal is a flag."""
-        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    def install(self) -> None:
+        """Replace the signal handlers."""
+        self._previous = {number: signal.signal(number, self._record) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def _ask(self, number: int, frame: object) -> None:
+    def _record(self, number: int, frame: object) -> None:
         if self.signal:
             os._exit(128 + number)
         self.signal = number
 
-    def __enter__(self) -> "Stopping":
+    def __enter__(self) -> "SignalFlag":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
 
-def _finish(trained: "AnyModel", stopping: Stopping, as_json: bool) -> None:
-    """Print what came of a training, and leave as it was asked to."""
+def _finish(trained: "AnyModel", stop: SignalFlag, as_json: bool) -> None:
+    """Print the result of a training; exit with the code of an interruption or of a failed save."""
     if not launch().is_first:
         return
     if as_json:
-        emit_json(train_json(trained))
+        emit_json(_document(trained))
     else:
-        _show_report(trained)
-    _leave_if_stopped(trained, stopping)
+        show_report(trained)
+    exit_if_stopped(trained, stop)
 
 
-def _leave_if_stopped(trained: "AnyModel", stopping: Stopping) -> None:
-    """Leave with a code of its own where a training was stopped, or could not be saved."""
-    if trained.report is not None and trained.report.failed_save:
-        say(f"the last save failed: {trained.report.failed_save}")
+def exit_if_stopped(trained: "AnyModel", stop: SignalFlag) -> None:
+    """Exit with 3 if the last save failed, or with 128 plus the signal number if the training was interrupted."""
+    report = trained.report
+    if report is not None and report.failed_save:
+        message(f"the last save failed: {report.failed_save}")
         raise typer.Exit(3)
-    if trained.report is not None and trained.report.stopped == "interrupted":
-        say(f"saved at step {trained.report.steps:,}; go on with: satchel train --resume {trained.report.run}")
-        raise typer.Exit(128 + stopping.signal)
+    if report is not None and report.stopped == "interrupted":
+        message(f"saved at step {report.steps:,}; continue with: satchel train --resume {report.run}")
+        raise typer.Exit(128 + stop.signal)
 
 
-def _valid(text: str | None) -> str | float | None:
-    """Return a fraction if that is what was given, else the name of a file."""
+def _file_or_fraction(text: str | None) -> str | float | None:
     if text is None or Path(text).exists():
         return text
     try:
@@ -223,8 +196,7 @@ def _valid(text: str | None) -> str | float | None:
         return text
 
 
-def train_json(trained: "AnyModel") -> dict[str, Any]:
-    """Return the keys of `train --json`."""
+def _document(trained: "AnyModel") -> dict[str, Any]:
     report = trained.report
     assert report is not None
     return {
@@ -236,238 +208,88 @@ def train_json(trained: "AnyModel") -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "tokens_per_second": round(report.tokens_per_second, 1),
         "train_loss": report.train_loss,
-        "valid": _valid_json(trained, report.valid),
+        "valid": metrics_json(trained, report.valid) if report.valid is not None else None,
         "stopped": report.stopped,
     }
 
 
-def _valid_json(trained: "AnyModel", valid: Any) -> dict[str, Any] | None:
-    from satchel import api
-    from satchel.cli import classify, evaluate, translate
-
-    if valid is None:
-        return None
-    if isinstance(trained, api.Translator):
-        return translate.evaluation_json(trained, valid)
-    if isinstance(trained, api.LanguageModel):
-        return evaluate.evaluation_json(trained, valid)
-    return classify.evaluation_json(trained, valid)
-
-
-def _show_plan(planned: "Plan", as_json: bool) -> None:
-    from satchel.config import flatten
-
-    tree = planned.settings.model_dump(mode="json")
-    estimates = planned.estimates()
-    if as_json:
-        emit_json({"settings": tree, "estimates": estimates, "reasons": list(planned.reasons)})
-        return
-    for key, value in flatten(tree):
-        print(f"{key} = {_toml(value)}")
-    print()
-    print_pairs((name.replace("_", " "), f"{number:,}") for name, number in estimates.items())
-    for reason in planned.reasons:
-        say(reason)
-
-
-def _toml(value: object) -> str:
+def _show_plan(plan: "Plan", as_json: bool) -> None:
+    """Print the settings as they would be used, and the estimates."""
     import json
 
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+    from satchel.config import flatten
+
+    tree, estimates = plan.settings.model_dump(mode="json"), plan.estimates()
+    if as_json:
+        emit_json({"settings": tree, "estimates": estimates, "reasons": list(plan.reasons)})
+        return
+    for key, value in flatten(tree):
+        print(f"{key} = {'none' if value is None else json.dumps(value, ensure_ascii=False)}")
+    print()
+    print_fields((name.replace("_", " "), f"{number:,}") for name, number in estimates.items())
+    for reason in plan.reasons:
+        message(reason)
 
 
-def _show_report(trained: "AnyModel") -> None:
+def show_report(trained: "AnyModel") -> None:
+    """Print a summary of a training: data, size, speed, loss and validation metrics."""
+    report = trained.report
+    assert report is not None
+    is_network = trained.settings.model.kind != "ngram"
+    fields = [*_data_fields(trained), ("tokenizer", f"{trained.tokenizer.kind}, {trained.tokenizer.size:,} tokens")]
+    if "ngrams" in trained.run.facts:
+        fields.append(("n-grams by order", " + ".join(f"{size:,}" for size in trained.run.facts["ngrams"])))
+    if is_network:
+        fields.append(("parameters", f"{report.parameters:,}"))
+        fields.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
+    if check := trained.run.facts.get("cross_check"):
+        fields.append(("cross-validation", f"accuracy {check['accuracy']:.2%} on {check['examples']:,} examples"))
+    if report.train_loss is not None and trained.settings.task == "lm":
+        fields.append(("training loss", f"{report.train_loss:.4f} nats per token"))
+    if report.valid:
+        fields.append(("validation", report.valid.headline))
+    if report.baseline:
+        fields.append(("n-gram baseline", f"{report.baseline.headline} (same data and tokenizer)"))
+    fields.append(("time", f"{report.seconds:.1f} s"))
+    print(f"{report.run}: {_description(trained)}")
+    print_fields(fields)
+    _, command = TASKS[trained.settings.task]
+    also = f"; satchel senses {report.run} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
+    message(f"next: satchel {command.format(run=report.run)}{also}")
+
+
+def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
+    """Return the sizes of the training data, and the numbers of skipped pairs and repaired bytes."""
     from satchel.text.display import visible
 
-    report, facts = trained.report, trained.run.facts
-    assert report is not None
+    def size(counts: dict[str, int]) -> str:
+        unknown = f", {counts['unknown']:,} unknown" if counts["unknown"] else ""
+        return f"{counts['characters']:,} characters, {counts['tokens']:,} tokens{unknown}"
+
+    facts, fields = trained.run.facts, []
     counts = facts["counts"]
-    unknown = f", {counts['unknown']:,} unknown" if counts["unknown"] else ""
-    pairs = [
-        ("text", f"{counts['characters']:,} characters, {counts['tokens']:,} tokens{unknown}"),
-        ("tokenizer", f"{trained.tokenizer.kind}, {trained.tokenizer.size:,} tokens"),
-    ]
-    if "ngrams" in facts:
-        pairs.append(("n-grams", " + ".join(f"{size:,}" for size in facts["ngrams"])))
-    if trained.settings.model.kind != "ngram":
-        pairs.append(("parameters", f"{report.parameters:,}"))
-        pairs.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
-    if trained.settings.task == "translate":
-        pairs = [("pairs", f"{counts['documents']:,}{_left_out(trained)}"), *_sides(trained), *pairs[1:]]
-    elif trained.settings.task != "lm":
+    if "source_counts" in facts:
+        reasons = {"empty": "with an empty side", "long": "longer than the context"}
+        skipped = "".join(f"; {facts['left_out'][key]:,} skipped {reasons[key]}" for key in facts["left_out"])
+        fields = [
+            ("sentence pairs", f"{counts['documents']:,}{skipped}"),
+            ("source text", size(facts["source_counts"])),
+        ]
+    elif "rows_by_label" in facts:
         most = max(facts["rows_by_label"])
-        what = "label" if trained.settings.task == "classify" else "tag"
-        pairs.insert(0, ("rows", f"{counts['documents']:,}; the commonest {what} is there {most:,} times"))
-    if check := facts.get("cross_check"):
-        found = f"{check['accuracy']:.2%} of {check['examples']:,} rows right, by models of the others"
-        pairs.append(("cross-check", found))
-    if report.train_loss is not None and trained.settings.task == "lm":
-        pairs.append(("train", f"{report.train_loss:.4f} nats/token"))
-    if report.valid:
-        pairs.append(("held out", _result_line(report.valid)))
-    if report.baseline:
-        pairs.append(("counting", f"{_result_line(report.baseline)} (n-grams of the same tokens, to compare)"))
+        fields = [("rows", f"{counts['documents']:,}; the most frequent label occurs {most:,} times")]
+    fields.append(("target text" if "source_counts" in facts else "training text", size(counts)))
     for file, count in facts["repaired"].items():
-        pairs.append(("repaired", f"{visible(file)}: {count:,} byte sequences that could not be decoded"))
-    pairs.append(("took", f"{report.seconds:.1f} s"))
-    print(f"{report.run}: {_described(trained)}")
-    print_pairs(pairs)
-    say(f"next: {_following(trained, report.run)}")
+        fields.append(("undecodable bytes", f"{visible(file)}: {count:,} sequences repaired"))
+    return fields
 
 
-def _left_out(trained: "AnyModel") -> str:
-    """Return how many pairs are not learned from, and why."""
-    left_out = trained.run.facts["left_out"]
-    context = getattr(trained.settings.model, "context", 0)
-    why = {"empty": "have an empty side", "long": f"are longer than {context:,} tokens"}
-    return "".join(f"; {count:,} left out that {why[name]}" for name, count in left_out.items() if count)
-
-
-def _sides(trained: "AnyModel") -> list[tuple[str, str]]:
-    """Return how much text there is on either side."""
-    sides = (("sources", "source_counts"), ("targets", "counts"))
-    return [
-        (name, f"{counts['characters']:,} characters, {counts['tokens']:,} tokens")
-        for name, counts in ((name, trained.run.facts[key]) for name, key in sides)
-    ]
-
-
-def _described(trained: "AnyModel") -> str:
+def _description(trained: "AnyModel") -> str:
+    """Return task, labels and kind of a model in one line."""
     model, task = trained.settings.model, trained.settings.task
     kind = f"n-grams up to order {model.order}, {model.smoothing}" if model.kind == "ngram" else model.kind
     if order := getattr(model, "ngram", 0):
-        kind += f" on n-grams up to order {order}"
-    if task == "lm":
-        return f"a language model (task lm), {kind}"
-    if task == "translate":
-        return f"a translator (task translate), {kind}"
+        kind += f", interpolated with an n-gram model of order {order}"
     labels = len(trained.run.labels)
-    if task == "classify":
-        return f"a classifier (task classify) of {labels:,} labels, {kind}"
-    return f"a tagger (task tag) of {labels:,} tags, {kind}"
-
-
-def _following(trained: "AnyModel", run: str) -> str:
-    if trained.has_senses and trained.settings.task == "lm":
-        return f"satchel generate {run} --tokens 100; satchel senses {run} WORD"
-    verbs = {
-        "lm": "generate {} --tokens 100",
-        "classify": "classify {} 'a text'",
-        "tag": "tag {} 'a text'",
-        "translate": "translate {} 'a text'",
-    }
-    return f"satchel {verbs[trained.settings.task].format(run)}"
-
-
-def _result_line(found: "Likelihood | ClassificationMetrics | TranslationMetrics") -> str:
-    """Return how good something is, in one line."""
-    from satchel.cli import classify, translate
-    from satchel.evaluation.likelihood import Likelihood
-    from satchel.evaluation.translation import TranslationMetrics
-
-    if isinstance(found, TranslationMetrics):
-        return translate.result_line(found)
-    return likelihood_line(found) if isinstance(found, Likelihood) else classify.accuracy_line(found)
-
-
-def likelihood_line(valid: Any) -> str:
-    """Return the cost of a text in one line."""
-    bits = f", {valid.bits_per_byte:.3f} bits/byte" if valid.bits_per_byte is not None else ""
-    return f"{valid.nats_per_token:.4f} nats/token, perplexity {valid.perplexity:,.2f}{bits}"
-
-
-def demo(
-    minutes: Annotated[float, Option(help="How long the network is trained.", min=0.0)] = 2.0,
-    no_serve: Annotated[bool, Option("--no-serve", help="Do not open the workbench at the end.")] = False,
-    out: Annotated[Path, Option("-o", "--out", help="Where the runs and pictures go.")] = Path("runs/demo"),
-) -> None:
-    """Show what satchel does, in a few minutes, on text that every Python has."""
-    from satchel import api, charts
-    from satchel.cli.compare import show_comparison, show_mix
-    from satchel.text.display import safe
-
-    del no_serve  # for the workbench, which is not part of this version
-    order, orders = 5, range(1, 8)
-    run, network, mix = out / "ngram", out / "backpack", out / "mix"
-    say(f"$ satchel train @python-docs --model ngram --valid 0.1 --set model.order={order} -o {run}")
-    with Progress() as progress:
-        counted = api.train(
-            "@python-docs",
-            model="ngram",
-            valid=0.1,
-            settings={"model.order": order},
-            out=run,
-            force=True,
-            progress=progress,
-        )
-    _show_report(counted)
-    say(f"\n$ satchel generate {run} 'Return the' --tokens 60 --temperature 0.7 --seed 1")
-    print(f"Return the{safe(counted.generate('Return the', tokens=60, temperature=0.7, seed=1).text)}")
-    say(f"\n$ satchel evaluate {run}     (and the same for the other orders)")
-    with Progress() as progress:
-        costs = api.cost_by_order(counted, orders, progress)
-    print_table(
-        ["order", "bits/byte", "perplexity"],
-        [[n, f"{cost.bits_per_byte:.3f}", f"{cost.perplexity:.1f}"] for n, cost in zip(orders, costs, strict=True)],
-        right=(0, 1, 2),
-    )
-    _draw(
-        charts.cost_by_order([(n, cost.bits_per_byte or 0.0) for n, cost in zip(orders, costs, strict=True)]),
-        out / "pictures" / "bits-per-byte-by-order",
-    )
-    # Small steps: there are minutes, not hours, and a curve of two points is none.
-    settings = {"model.senses": 8, "training.batch_tokens": 1024, "training.evaluate_every": 100}
-    changes = " ".join(f"--set {key}={value}" for key, value in settings.items())
-    options = f"--model backpack --valid 0.1 --minutes {minutes:g} {changes}"
-    say(f"\n$ satchel train @python-docs --tokenizer {run} {options} -o {network}")
-    planned = api.plan("@python-docs", model="backpack", tokenizer=run, valid=0.1, minutes=minutes, settings=settings)
-    trained, stopping = _carry_out(planned, network, force=True)
-    _show_report(trained)
-    _leave_if_stopped(trained, stopping)
-    say(f"\n$ satchel generate {network} 'Return the' --tokens 60 --temperature 0.7 --seed 1")
-    assert isinstance(trained, api.LanguageModel)
-    print(f"Return the{safe(trained.generate('Return the', tokens=60, temperature=0.7, seed=1).text)}")
-    assert counted.report is not None
-    baseline = counted.report.valid.bits_per_byte
-    curve = [(step, bits) for step, bits in api.bits_by_step(trained) if bits is not None]
-    _draw(charts.training_curves({"backpack": curve}, baseline), out / "pictures" / "training")
-    say(f"\n$ satchel mix {run} {network} -o {mix}")
-    _, report = api.mix([run, network], mix, force=True)
-    show_mix(report, "mix")
-    say(f"\n$ satchel compare {run} {network}")
-    found = api.compare([run, network])
-    show_comparison(found)
-    rows = [(row.run, row.value, row.low, row.high) for row in found.rows]
-    _draw(charts.comparison(found.metric, rows), out / "pictures" / "comparison")
-    _show_inside(trained, out / "pictures")
-
-
-def _show_inside(trained: "LanguageModel", pictures: Path) -> None:
-    """Show what the senses of a few words are, which of them moved a prediction, and who looked at whom."""
-    from satchel import charts
-    from satchel.api.report import write_report
-    from satchel.cli.look.contributions import show_explanation
-    from satchel.cli.senses import show_senses
-
-    say(f"\n$ satchel senses {trained.folder} {' '.join(DEMO_WORDS)} --top 6")
-    for word in DEMO_WORDS:
-        show_senses(trained.senses(word, top=6))
-    say(f"\n$ satchel look contributions {trained.folder} '{DEMO_TEXT}'")
-    found = trained.contributions(DEMO_TEXT)
-    show_explanation(found)
-    title = f"What adds to {found.target!r}"
-    _draw(charts.by_word_and_sense(found.words, found.values, title), pictures / "contributions")
-    say(f"\n$ satchel look attention {trained.folder} '{DEMO_TEXT}' -o {pictures / 'attention.svg'}")
-    traced = trained.trace(DEMO_TEXT)
-    maps = (((layer, head), weights) for layer, head, weights in traced.attention.each())
-    _draw(charts.attention_maps(traced.tokens, traced.tokens, maps), pictures / "attention")
-    report = pictures.parent / "report.html"
-    say(f"\n$ satchel report {trained.folder} -o {report}")
-    write_report(trained, report)
-    say(f"wrote {report}")
-
-
-def _draw(picture: "Figure", path: Path) -> None:
-    for suffix in (".svg", ".png"):
-        picture.save(path.with_name(path.name + suffix))
-        say(f"drew {path.with_name(path.name + suffix)}")
+    classes = f" with {labels:,} {'tags' if task == 'tag' else 'labels'}" if labels else ""
+    return f"{TASKS[task][0]} (task {task}){classes}, {kind}"

@@ -1,169 +1,153 @@
-"""What `satchel look` shows of Backpacks: which sense of which word moved a prediction, and how much senses count."""
+"""`satchel look contributions`: exact contributions of senses to a score of a Backpack."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
 
 from satchel.charts import terminal
-from satchel.cli.look.views import Asked, tell
-from satchel.cli.output import Progress, emit_json, print_drawing, print_table, say
+from satchel.cli.look.view import View, view
+from satchel.cli.options import Run, Text, read_text
+from satchel.cli.output import TEXT, TOKEN, Progress, message, print_drawing, print_table
 
 if TYPE_CHECKING:
     from satchel.api.senses import Explanation
     from satchel.inspection.aggregate import Total
 
-# On a terminal; files and JSON have all.
-MOST_ROWS = 20
+# Maximum number of rows printed at each end of a sorted table; files and JSON contain all of them.
+MAX_ROWS = 20
 
 
-def contributions(asked: "Asked") -> None:
-    """Show which sense of which word moved a prediction; or, over a file, which move most."""
-    from satchel import api, charts
+@view
+def contributions(
+    run: Run,
+    text: Text = None,
+    target: Annotated[
+        str | None, Option(help="Next token or label whose logit is explained; default: the most probable.")
+    ] = None,
+    versus: Annotated[str | None, Option(help="Explain the logit of the target minus the logit of this one.")] = None,
+    data: Annotated[
+        str | None, Option(help="File instead of TEXT: sum the contributions over all of its texts.")
+    ] = None,
+    by: Annotated[
+        str, Option(help="With --data, group the sums by word, sense, position, or several separated by commas.")
+    ] = "word,sense",
+) -> View:
+    """Print or draw the contribution of each sense of each word to a logit of a Backpack; they sum exactly to it.
+
+    With --data, -o writes a table (.csv, .tsv, .jsonl).
+    """
+    from satchel import api
     from satchel.errors import SettingsError
 
-    if asked.data is not None:
-        if asked.text is not None:
-            raise SettingsError("--data is instead of a text", "give one of them")
+    model: Any = api.load_model(run)
+    if data is not None:
+        if text is not None:
+            raise SettingsError("TEXT and --data exclude each other", "give one of them")
         with Progress() as progress:
-            reader = asked.model().reader
-            totals = reader.totals(asked.data, asked.by.split(","), asked.target, asked.versus, progress)
-        _show_totals(totals, asked.out, asked.as_json)
-        return
-    model = asked.model()
-    content = asked.content()
-    if isinstance(model, api.LanguageModel):
-        explained = model.contributions(content, asked.target, asked.versus)
-    elif isinstance(model, api.Classifier):
-        explained = _of_label(model, content, asked.target, asked.versus)
-    elif isinstance(model, api.Translator):
-        raise SettingsError("a translator's contributions are an alignment", "give `satchel look alignment`")
+            totals = model.reader.totals(data, by.split(","), target, versus, progress)
+        return _totals_view(totals)
+    content, task = read_text(text), model.settings.task
+    if task == "lm":
+        explanation = model.contributions(content, target, versus)
+    elif task == "classify":
+        explanation = _explain_label(model, content, target, versus)
+    elif task == "translate":
+        raise SettingsError("contributions of a translator are an alignment", "use `satchel look alignment`")
     else:
-        raise SettingsError("a tagger's contributions are not shown here", "see satchel.inspection.contributions")
-    title = f"What adds to the score of {_explained(explained)}"
-    tell(
-        asked,
-        picture=lambda: charts.by_word_and_sense(explained.words, explained.values, title),
-        document=lambda: explanation_json(explained),
-        draw=lambda: show_explanation(explained),
-    )
+        raise SettingsError("contributions are not available for taggers", "see satchel.inspection.contributions")
+    return View(explanation.picture, lambda: explanation_json(explanation), lambda: show_explanation(explanation))
 
 
-def _of_label(model: Any, text: str, target: str | None, versus: str | None) -> "Explanation":
-    """Return what adds to the score of a label, or of the likeliest one."""
+def _explain_label(model: Any, text: str, target: str | None, versus: str | None) -> "Explanation":
+    """Return the contributions to the logit of a label, by default the most probable one."""
     from satchel.api.senses import lead
     from satchel.errors import SettingsError
 
     for label in (target, versus):
         if label is not None and label not in model.labels:
-            raise SettingsError(f"found no label {label}", f"there is {', '.join(model.labels)}")
-    found = model.contributions(text)
-    first = max(found, key=lambda each: each.logit) if target is None else found[model.labels.index(target)]
-    return first if versus is None else lead(first, found[model.labels.index(versus)])
+            raise SettingsError(f"unknown label {label}", f"expected {', '.join(model.labels)}")
+    explanations = model.contributions(text)
+    best = max(explanations, key=lambda each: each.logit)
+    first = best if target is None else explanations[model.labels.index(target)]
+    return first if versus is None else lead(first, explanations[model.labels.index(versus)])
 
 
-def _explained(found: "Explanation") -> str:
+def score_name(explanation: "Explanation") -> str:
+    """Return the name of the explained score: a target, or a difference of two."""
     from satchel.text.display import visible
 
-    other = f" rather than {visible(found.versus, spaces=True)}" if found.versus is not None else ""
-    return visible(found.target, spaces=True) + other
+    minus = f" minus {visible(explanation.versus, spaces=True)}" if explanation.versus is not None else ""
+    return visible(explanation.target, spaces=True) + minus
 
 
-def show_explanation(found: "Explanation") -> None:
-    """Print what adds to a score: the words, tinted, and the senses that add or take away most."""
-    for note in found.notes:
-        say(note)
-    print(f"{_explained(found)}: {found.logit:.4f}, the sum of")
-    print_drawing(terminal.tinted_text(found.words, found.values.sum(axis=1)))
-    print()
-    print_table(["word", "sense", "adds"], _largest(found), right=(1, 2))
-    rest = found.values.size - MOST_ROWS
-    if rest > 0:
-        say(f"and {rest:,} smaller ones (--json shows all)")
-
-
-def explanation_json(found: "Explanation") -> dict[str, Any]:
+def explanation_json(explanation: "Explanation") -> dict[str, Any]:
     """Return the keys of `look contributions --json`."""
     return {
-        "words": list(found.words),
-        "target": found.target,
-        "versus": found.versus,
-        "values": found.values.tolist(),
-        "centred": found.centred.tolist(),
-        "bias": found.bias,
-        "constant": found.constant,
-        "logit": found.logit,
-        "notes": list(found.notes),
+        "words": list(explanation.words),
+        "target": explanation.target,
+        "versus": explanation.versus,
+        "values": explanation.values.tolist(),
+        "centred": explanation.centred.tolist(),
+        "bias": explanation.bias,
+        "constant": explanation.constant,
+        "logit": explanation.logit,
+        "notes": list(explanation.notes),
     }
 
 
-def _largest(found: "Explanation") -> list[list[str]]:
-    """Return the rows of the senses that add or take away most."""
-    import numpy as np
+def show_explanation(explanation: "Explanation") -> None:
+    """Print the logit, the words coloured by their contributions, and the largest contributions of senses."""
+    for note in explanation.notes:
+        message(note)
+    print(f"logit of {score_name(explanation)}: {explanation.logit:.4f}, the sum of")
+    print_drawing(terminal.tinted_text(explanation.words, explanation.values.sum(axis=1)))
+    print()
+    print_table({"word": TOKEN, "sense": "d", "contribution": "+.4f"}, explanation.largest(MAX_ROWS))
+    if explanation.values.size > MAX_ROWS:
+        message(f"{explanation.values.size - MAX_ROWS:,} smaller contributions (--json prints all)")
 
-    from satchel.text.display import visible
 
-    order = np.argsort(-np.abs(found.values), axis=None, kind="stable")[:MOST_ROWS]
-    rows = []
-    for word, sense in zip(*np.unravel_index(order, found.values.shape), strict=True):
-        rows.append([visible(found.words[word], spaces=True), str(sense), f"{found.values[word, sense]:+.4f}"])
-    return rows
+# --- sums over a file --------------------------------------------------------------------------------
 
 
-def weights(asked: "Asked") -> None:
-    """Show how much each sense of each word counts at the end of a text."""
-    from satchel import charts
-    from satchel.text.display import visible
+@dataclass(frozen=True)
+class _TotalsTable:
+    """Sums over a file, saved as a table instead of a figure."""
 
-    words, counts = asked.model().reader.weights(asked.content())
+    totals: "list[Total]"
 
-    def draw() -> None:
-        print_table(
-            ["word", *(str(sense) for sense in range(counts.shape[1]))],
-            [
-                [visible(word, spaces=True), *(f"{weight:.2f}" for weight in row)]
-                for word, row in zip(words, counts, strict=True)
-            ],
-            right=range(1, 1 + counts.shape[1]),
-        )
+    def save(self, path: Path, theme: str, width: str | None) -> None:
+        """Write one row for each group."""
+        from satchel.text import answers
 
-    tell(
-        asked,
-        picture=lambda: charts.sense_bars(words, counts),
-        document=lambda: {"words": list(words), "weights": counts.tolist()},
-        draw=draw,
+        del theme, width
+        rows = ({**each.key, "total": each.total, "times": each.times, "mean": each.mean} for each in self.totals)
+        answers.write_rows(path, rows)
+
+
+def _totals_view(totals: "list[Total]") -> View:
+    return View(
+        lambda: _TotalsTable(totals),
+        lambda: {"totals": [{**each.key, "total": each.total, "times": each.times} for each in totals]},
+        lambda: _show_totals(totals),
     )
 
 
-def _show_totals(found: "list[Total]", out: Path | None, as_json: bool) -> None:
+def _show_totals(totals: "list[Total]") -> None:
+    """Print the largest and smallest sums; for classifiers a table for each label."""
     from satchel.text.display import visible
 
-    keys = list(found[0].key) if found else []
-    if out is not None:
-        from satchel.text import answers
-
-        rows = [{**each.key, "total": each.total, "times": each.times, "mean": each.mean} for each in found]
-        say(f"wrote {out}: {answers.write_rows(out, rows):,} rows")
-        return
-    if as_json:
-        emit_json({"totals": [{**each.key, "total": each.total, "times": each.times} for each in found]})
-        return
-    for label in dict.fromkeys(each.key.get("label") for each in found):
-        own = [each for each in found if each.key.get("label") == label]
+    names = [name for name in (totals[0].key if totals else ()) if name != "label"]
+    for label in dict.fromkeys(each.key.get("label") for each in totals):
+        group = [each for each in totals if each.key.get("label") == label]
+        shown = group if len(group) <= 2 * MAX_ROWS else [*group[:MAX_ROWS], *group[-MAX_ROWS:]]
         if label is not None:
             print(f"{visible(label)}:")
-        shown = own if len(own) <= 2 * MOST_ROWS else [*own[:MOST_ROWS], *own[-MOST_ROWS:]]
-        names = [key for key in keys if key != "label"]
         print_table(
-            [*names, "adds in all", "times", "each time"],
-            [
-                [
-                    *(visible(str(each.key[name])) for name in names),
-                    f"{each.total:+.2f}",
-                    f"{each.times:,}",
-                    f"{each.mean:+.4f}",
-                ]
-                for each in shown
-            ],
-            right=range(len(names), len(names) + 3),
+            {**dict.fromkeys(names, TEXT), "total contribution": "+.2f", "occurrences": ",", "mean": "+.4f"},
+            [[*(each.key[name] for name in names), each.total, each.times, each.mean] for each in shown],
         )
-        if len(own) > len(shown):
-            say(f"the largest and the smallest {MOST_ROWS} of {len(own):,} (--json shows all)")
+        if len(group) > len(shown):
+            message(f"the {MAX_ROWS} largest and smallest of {len(group):,} (--json prints all)")

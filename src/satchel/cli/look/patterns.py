@@ -1,0 +1,91 @@
+"""`satchel look patterns`: agreement of attention heads with known patterns."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from satchel.cli.look.view import Layer, Target, View, view
+from satchel.cli.options import Run, Text, read_text
+from satchel.cli.output import TEXT, message, print_table
+
+if TYPE_CHECKING:
+    from satchel.api.model import Model
+    from satchel.charts.figures import Figure
+
+# Maximum number of texts of a file that are read, and of heads printed for each pattern.
+MAX_TEXTS, MAX_HEADS = 200, 3
+
+
+@view
+def patterns(
+    run: Run,
+    text: Text = None,
+    target: Target = None,
+    data: Annotated[str | None, Option(help=f"File to read up to {MAX_TEXTS} texts from, instead of TEXT.")] = None,
+    layer: Layer = None,
+    pattern: Annotated[
+        str | None,
+        Option(help="Patterns separated by commas: same, previous, first, subject, ...; default: all that apply."),
+    ] = None,
+) -> View:
+    """Print or draw the attention weight that each head puts on the positions of each pattern."""
+    from satchel import api, charts
+
+    model = api.load_model(run)
+    result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None)
+    rows = [row for row in result.rows if layer in (None, row.layer)]
+
+    def figure() -> "Figure":
+        scores: dict[str, dict[tuple[int, int], float]] = {}
+        for row in rows:
+            scores.setdefault(row.pattern, {})[row.layer, row.head] = row.weight
+        return charts.heads_by_pattern(scores)
+
+    def show() -> None:
+        by_pattern: dict[str, list[Any]] = {}
+        for row in rows:
+            by_pattern.setdefault(row.pattern, []).append(row)
+        print_table(
+            {"pattern": TEXT, "layer": "d", "head": "d", "weight": ".1%", "uniform": ".1%", "argmax": ".1%"},
+            [
+                [row.pattern, row.layer, row.head, row.weight, row.chance, row.hits]
+                for heads in by_pattern.values()
+                for row in heads[:MAX_HEADS]
+            ],
+        )
+        message(
+            f"{result.texts:,} texts; weight: mean attention weight on the pattern; uniform: the same for uniform "
+            "attention; argmax: share of tokens whose largest weight is on the pattern"
+        )
+
+    return View(figure, lambda: {"texts": result.texts, "heads": [asdict(row) for row in rows]}, show)
+
+
+def _texts(model: "Model", text: str | None, target: str | None, data: str | None) -> list[Any]:
+    """Return the given text, or the texts of a file; for translators pairs of source and target."""
+    from satchel.errors import DataError, SettingsError
+
+    if data is None:
+        content = read_text(text)
+        return [content] if target is None else [(content, target)]
+    if text is not None:
+        raise SettingsError("TEXT and --data exclude each other", "give one of them")
+    texts = [each for each in _read_texts(model, data) if isinstance(each, tuple) or each.strip()]
+    if not texts:
+        raise DataError("found no text", where=data)
+    return texts[:MAX_TEXTS]
+
+
+def _read_texts(model: Any, data: str) -> list[Any]:
+    from satchel.text.tables import read_tagged, without_header
+
+    task = model.settings.task
+    if task == "translate":
+        return [(pair.source, pair.target) for pair in model.pairs(data)]
+    if task == "classify":
+        return list(model.texts_of(data))
+    corpus = model.corpus(data)
+    if task == "tag":
+        return [row.text for row in read_tagged(without_header(corpus))]
+    return [line for piece in corpus.pieces() for line in piece.text.split("\n")]

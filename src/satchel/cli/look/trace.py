@@ -1,0 +1,28 @@
+"""Forward pass of a text or a sentence pair, with messages about truncated input."""
+
+from typing import TYPE_CHECKING
+
+from satchel.cli.options import read_text
+from satchel.cli.output import message
+
+if TYPE_CHECKING:
+    from satchel.inspection.trace import Trace
+
+
+def read_pair(text: str | None, target: str | None, source: str | None) -> tuple[str, str | None]:
+    """Return the input text and the translation: TEXT and --target, or --source and TEXT."""
+    content = read_text(text)
+    return (content, target) if source is None else (source, content)
+
+
+def trace_run(
+    run: str, text: str | None, target: str | None = None, source: str | None = None, start: int = 0
+) -> "Trace":
+    """Return the trace of a forward pass."""
+    from satchel import api
+
+    content, target = read_pair(text, target, source)
+    trace = api.load_model(run).trace(content, target, start)
+    for remark in trace.remarks:
+        message(remark)
+    return trace

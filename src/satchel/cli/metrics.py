@@ -1,0 +1,157 @@
+"""Evaluation results of each task as tables and as JSON."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from satchel.cli.output import TEXT, message, print_fields, print_table
+
+if TYPE_CHECKING:
+    from satchel.api.model import Model
+    from satchel.evaluation.classification import ClassificationMetrics
+    from satchel.evaluation.likelihood import Likelihood
+    from satchel.evaluation.translation import Quality, TranslationMetrics
+
+# Maximum numbers of labels and of confusions printed; JSON contains all of them.
+MAX_LABELS, MAX_CONFUSIONS = 20, 10
+BASELINES = {"copy": "copy of the source", "memory": "nearest training pair"}
+# Columns of a table of translation quality: scores from 0 to 100, and a share.
+QUALITY = {"BLEU": ".2f", "BLEU (lower case)": ".2f", "chrF": ".2f", "exact match": ".2%"}
+
+
+class Presentation(NamedTuple):
+    """Functions that present the evaluation result of a task."""
+
+    document: Callable[[Any], dict[str, Any]]
+    show: Callable[[Any], None]
+
+
+def metrics_json(model: "Model", metrics: Any) -> dict[str, Any]:
+    """Return the keys of `evaluate --json`."""
+    task = model.settings.task
+    return {"task": task, "model": model.settings.model.kind, **BY_TASK[task].document(metrics)}
+
+
+def show_metrics(model: "Model", metrics: Any) -> None:
+    """Print an evaluation result as tables."""
+    BY_TASK[model.settings.task].show(metrics)
+
+
+# --- language models ---------------------------------------------------------------------------------
+
+
+def _show_likelihood(metrics: "Likelihood") -> None:
+    def number(value: float | None, digits: int) -> str:
+        return "-  (not defined: the tokenizer does not preserve the text)" if value is None else f"{value:,.{digits}f}"
+
+    unknown = f", {metrics.unknown:,} unknown" if metrics.unknown else ""
+    fields = [
+        ("tokens", f"{metrics.tokens:,}{unknown}"),
+        ("perplexity", number(metrics.perplexity, 2)),
+        ("nats per token", number(metrics.nats_per_token, 4)),
+        ("bits per byte", number(metrics.bits_per_byte, 4)),
+        ("bits per character", number(metrics.bits_per_character, 4)),
+        ("context", metrics.context),
+    ]
+    if metrics.impossible:
+        fields.append(("zero probability", f"{metrics.impossible:,} tokens"))
+    print_fields(fields)
+    if orders := metrics.notes.get("order"):
+        print()
+        print_table(
+            {"n-gram order": TEXT, "tokens": ",", "share": ".1%"},
+            [[order, count, count / metrics.tokens] for order, count in orders.items()],
+        )
+
+
+# --- classifiers and taggers -------------------------------------------------------------------------
+
+
+def _labels_json(metrics: "ClassificationMetrics") -> dict[str, Any]:
+    return {
+        "examples": metrics.examples,
+        "accuracy": metrics.accuracy,
+        "accuracy_interval": [metrics.low, metrics.high],
+        "macro_f1": metrics.macro_f1,
+        "majority_accuracy": metrics.majority,
+        "unseen_labels": metrics.unseen,
+        "per_label": [asdict(each) for each in metrics.per_label],
+        "calibration": {"expected_error": metrics.expected_error, "bins": [asdict(each) for each in metrics.bins]},
+        "coverage": [asdict(each) for each in metrics.coverage],
+        "confusion": [asdict(each) for each in metrics.confusion],
+    }
+
+
+def _show_labels(metrics: "ClassificationMetrics") -> None:
+    fields = [
+        ("examples", f"{metrics.examples:,}"),
+        ("accuracy", f"{metrics.accuracy:.2%} (95 % CI {metrics.low:.2%} to {metrics.high:.2%})"),
+        ("majority-class baseline", f"{metrics.majority:.2%}"),
+        ("macro F1", f"{metrics.macro_f1:.4f}"),
+        ("expected calibration error", f"{metrics.expected_error:.4f}"),
+    ]
+    if metrics.unseen:
+        fields.append(("unseen labels", f"{metrics.unseen:,} examples have a label that is not in the training data"))
+    print_fields(fields)
+    print()
+    reports = sorted(metrics.per_label, key=lambda each: -each.support)
+    print_table(
+        {"label": TEXT, "precision": ".3f", "recall": ".3f", "F1": ".3f", "support": ","},
+        [[each.label, each.precision, each.recall, each.f1, each.support] for each in reports[:MAX_LABELS]],
+    )
+    if len(reports) > MAX_LABELS:
+        message(f"{len(reports) - MAX_LABELS:,} more labels (--json prints all)")
+    errors = sorted((each for each in metrics.confusion if each.label != each.predicted), key=lambda each: -each.count)
+    if errors:
+        print()
+        rows = [[each.label, each.predicted, each.count] for each in errors[:MAX_CONFUSIONS]]
+        print_table({"label": TEXT, "predicted": TEXT, "count": ","}, rows)
+    print()
+    print_table(
+        {"minimum probability": ".2f", "share of examples": ".1%", "accuracy": ".1%"},
+        [[each.threshold, each.share, each.accuracy] for each in metrics.coverage],
+    )
+
+
+# --- translators -------------------------------------------------------------------------------------
+
+
+def _translation_json(metrics: "TranslationMetrics") -> dict[str, Any]:
+    return {
+        "sentences": metrics.sentences,
+        **asdict(metrics.quality),
+        "signature": metrics.signature,
+        "chrf_signature": metrics.chrf_signature,
+        "perplexity": metrics.perplexity,
+        "nats_per_token": metrics.nats_per_token,
+        "unknown": metrics.unknown,
+        "looks_swapped": metrics.looks_swapped,
+        "baselines": {name: asdict(quality) for name, quality in metrics.baselines.items()},
+    }
+
+
+def _show_translation(metrics: "TranslationMetrics") -> None:
+    unknown = f", {metrics.unknown:,} unknown source tokens" if metrics.unknown else ""
+    fields = [
+        ("sentences", f"{metrics.sentences:,}{unknown}"),
+        ("perplexity", f"{metrics.perplexity:,.2f} per token of the references"),
+        ("BLEU signature", metrics.signature),
+        ("chrF signature", metrics.chrf_signature),
+    ]
+    print_fields(fields)
+    print()
+    rows = {"this model": metrics.quality, **{BASELINES[name]: each for name, each in metrics.baselines.items()}}
+    print_table({"": TEXT, **QUALITY}, [[name, *quality_cells(each)] for name, each in rows.items()])
+
+
+def quality_cells(quality: "Quality") -> list[float]:
+    """Return the values of the columns in QUALITY."""
+    return [quality.bleu, quality.bleu_lowercase, quality.chrf, quality.exact_match]
+
+
+BY_TASK = {
+    "lm": Presentation(asdict, _show_likelihood),
+    "classify": Presentation(_labels_json, _show_labels),
+    "tag": Presentation(_labels_json, _show_labels),
+    "translate": Presentation(_translation_json, _show_translation),
+}

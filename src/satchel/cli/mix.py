@@ -1,0 +1,51 @@
+"""`satchel mix`: interpolate language models."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from satchel.cli.compare import Runs
+from satchel.cli.metrics import metrics_json
+from satchel.cli.options import AsJson, Force, RunOut
+from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
+
+if TYPE_CHECKING:
+    from satchel.api import MixReport
+
+
+def mix(
+    runs: Runs,
+    out: RunOut,
+    data: Annotated[
+        str | None, Option(help="Held-out text to fit the weights on; default: half of the runs' held-out text.")
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit interpolation weights of language models by EM, print them, and write the mixture as a run."""
+    from satchel import api
+
+    with Progress() as progress:
+        model, report = api.mix(runs, out, data, force=force, progress=progress)
+    if as_json:
+        parts = [
+            {"run": str(run), "name": name, "weight": weight, "nats_per_token": alone.nats_per_token}
+            for run, name, weight, alone in zip(runs, report.parts, report.weights, report.alone, strict=True)
+        ]
+        emit_json({"run": str(out), "parts": parts, "rounds": report.rounds, **metrics_json(model, report.mixed)})
+        return
+    show_mix(report, str(out))
+    message(f"next: satchel evaluate {out} FILE")
+
+
+def show_mix(report: "MixReport", name: str) -> None:
+    """Print the weight, perplexity and bits per byte of each part and of the mixture."""
+    rows = [*zip(report.parts, report.weights, report.alone, strict=True), (name, None, report.mixed)]
+    print_table(
+        {"model": TEXT, "weight": ".4f", "nats per token": ".4f", "bits per byte": ".4f", "perplexity": ",.2f"},
+        [[part, weight, each.nats_per_token, each.bits_per_byte, each.perplexity] for part, weight, each in rows],
+    )
+    if report.is_new:
+        message("weights fitted on the first half of the held-out text, perplexity measured on the second half")
+    else:
+        message("perplexity measured on the text the weights were fitted on; use `satchel evaluate` with other text")

@@ -1,0 +1,42 @@
+"""`satchel score`: log-probabilities of the tokens of a text."""
+
+import math
+from typing import Annotated
+
+from typer import Option
+
+from satchel.cli.options import AsJson, Run, Text, read_text
+from satchel.cli.output import TOKEN, emit_json, print_fields, print_table
+
+
+def score(
+    run: Run,
+    text: Text = None,
+    target: Annotated[str | None, Option(help="Translators: translation to score, with TEXT as the source.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the log-probability (nats) of every token of a text, or of a translation of it, and the perplexity."""
+    from satchel import api
+
+    if target is not None:
+        result = api.load_translator(run).score(read_text(text), target)
+    else:
+        result = api.load_language_model(run).score(read_text(text))
+    notes = {name: values.tolist() for name, values in result.notes.items()}
+    notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]
+    rows = list(
+        zip(result.tokens, result.ids, result.logprobs.tolist(), notes_T or [{} for _ in result.ids], strict=True)
+    )
+    if as_json:
+        # A part of a mixture may have the name of a documented key; the documented keys override it.
+        tokens = [{**note, "text": token, "id": id_, "logprob": logprob} for token, id_, logprob, note in rows]
+        emit_json({"tokens": tokens, "total_logprob": result.total_logprob, "perplexity": result.perplexity})
+        return
+    columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}
+    print_table(
+        [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), *columns.items()],
+        [[token, logprob, math.exp(logprob), *note.values()] for token, _, logprob, note in rows],
+    )
+    print_fields(
+        [("total log-probability", f"{result.total_logprob:.4f} nats"), ("perplexity", f"{result.perplexity:,.2f}")]
+    )

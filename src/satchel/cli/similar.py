@@ -1,0 +1,134 @@
+"""`satchel similar`: cosine similarity of words, of senses, or of occurrences in context."""
+
+from dataclasses import asdict
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from satchel.cli.options import AsJson, Run, Top, check_choice
+from satchel.cli.output import TEXT, Progress, emit_json, message, print_fields, print_table
+
+if TYPE_CHECKING:
+    from satchel.api.model import Model
+    from satchel.api.representations import InContext
+
+
+def similar(
+    run: Run,
+    word: Annotated[str, Argument(help="Word as it occurs inside a sentence.")],
+    other: Annotated[str | None, Argument(help="Second word: print the similarity of the two.")] = None,
+    context: Annotated[
+        list[str] | None, Option(help="Sentence that contains the word: compare its occurrences; repeatable.")
+    ] = None,
+    layer: Annotated[
+        int | None, Option(help="With --context: layer of the vectors; 0 is the embedding (default: the last layer).")
+    ] = None,
+    by: Annotated[
+        str | None, Option(help="Vectors to compare: sense or embedding (default: sense for Backpacks).")
+    ] = None,
+    top: Top = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Print the words with the largest cosine similarity to a word; or the similarity of two words or occurrences."""
+    from satchel import api
+    from satchel.errors import SettingsError
+    from satchel.text.display import visible
+
+    if by is not None:
+        check_choice("--by", by, ("sense", "embedding"))
+    if context and (other is not None or by is not None):
+        raise SettingsError("--context compares occurrences of one word", "leave out the second word and --by")
+    if layer is not None and not context:
+        raise SettingsError("--layer requires --context", "add --context 'A sentence with the word'")
+    model = api.load_model(run)
+    if context:
+        with Progress() as progress:
+            progress("reading", None)
+            result = model.vectors.in_context(word, context, layer, top)
+        if as_json:
+            emit_json(_context_json(result))
+        else:
+            _show_context(result)
+        return
+    by_sense = by == "sense" or (by is None and model.compares_senses)
+    if other is None:
+        _show_neighbours(model, word, top, by_sense, as_json)
+    elif by_sense:
+        _show_sense_similarity(model, word, other, as_json)
+    else:
+        similarity = model.vectors.alike(word, other)
+        if as_json:
+            emit_json({"first": word, "second": other, "alike": similarity})
+        else:
+            print_fields([(f"cosine similarity of {visible(word)} and {visible(other)}", f"{similarity:.3f}")])
+
+
+def _show_sense_similarity(model: "Model", word: str, other: str, as_json: bool) -> None:
+    """Print the similarity of two words for each sense."""
+    result = model.reader.alike(word, other)
+    if as_json:
+        emit_json(asdict(result))
+        return
+    print_table({"sense": "d", "cosine similarity": ".3f"}, enumerate(result.by_sense))
+    print_fields(
+        [
+            ("minimum over senses", f"{result.least:.3f}"),
+            ("concatenated senses", f"{result.joined:.3f}"),
+            ("maximum over sense pairs", f"{result.any_pair:.3f}"),
+        ]
+    )
+
+
+def _show_neighbours(model: "Model", word: str, top: int, by_sense: bool, as_json: bool) -> None:
+    """Print the most similar words, for Backpacks by sense."""
+    lists = model.reader.near(word, top) if by_sense else [model.vectors.near(word, top)]
+    if as_json:
+        senses = [
+            {"sense": each.sense, "words": [{"word": text, "alike": cosine} for text, cosine in each.words]}
+            for each in lists
+        ]
+        emit_json({"word": word, "senses": senses} if by_sense else {"word": word, "words": senses[0]["words"]})
+        return
+    words = [[(text.strip(" ") or text, cosine) for text, cosine in each.words] for each in lists]
+    if by_sense:
+        rows = [[sense, "  ".join(f"{text} {cosine:.2f}" for text, cosine in row)] for sense, row in enumerate(words)]
+        print_table({"sense": "d", "most similar words (cosine similarity)": TEXT}, rows)
+    else:
+        print_table({"word": TEXT, "cosine similarity": ".3f"}, words[0])
+
+
+def _context_json(result: "InContext") -> dict[str, Any]:
+    """Return the keys of `similar --context --json`."""
+    layers = [
+        {"layer": layer, "site": site, "alike": result.alike[layer].tolist()} for layer, site in enumerate(result.sites)
+    ]
+    contexts = [
+        {**asdict(each.context), "near": [{**asdict(one.context), "alike": one.alike} for one in each.near]}
+        for each in result.occurrences
+    ]
+    return {
+        "word": result.word, "layer": result.layer, "layers": layers, "contexts": contexts, "notes": list(result.notes)
+    }  # fmt: skip
+
+
+def _show_context(result: "InContext") -> None:
+    """Print the similarity of occurrences at every layer, and the most similar training contexts at one layer."""
+    from satchel.api.representations import told
+    from satchel.text.display import visible
+
+    for note in result.notes:
+        message(note)
+    for number, each in enumerate(result.occurrences, start=1):
+        print(f"{number}  {visible(told(each.context))}")
+    pairs = list(combinations(range(len(result.occurrences)), 2))
+    if pairs:
+        print()
+        print_table(
+            {"layer": "d", "site": TEXT, **{f"{a + 1} and {b + 1}": ".3f" for a, b in pairs}},
+            [[layer, site, *(result.alike[layer, a, b] for a, b in pairs)] for layer, site in enumerate(result.sites)],
+        )
+    for number, each in enumerate(result.occurrences, start=1):
+        print(f"\nmost similar to {number} at {result.sites[result.layer]}")
+        rows = [[one.alike, told(one.context)] for one in each.near]
+        print_table({"cosine similarity": ".3f", "training context": TEXT}, rows)

@@ -1,0 +1,31 @@
+"""`satchel tag`: predict a tag for each word or character of texts."""
+
+from typing import TYPE_CHECKING, Any
+
+from satchel.cli.options import Run
+from satchel.cli.output import TEXT, print_table
+from satchel.cli.predict import Predictor, predicts
+
+if TYPE_CHECKING:
+    from satchel.api import Tagging
+
+
+@predicts("text_column")
+def tag(run: Run) -> Predictor:
+    """Print the tag of each word (or character) of a text with its probability, or write the tags of every row."""
+    from satchel import api
+
+    model = api.load_tagger(run)
+    separator = "" if model.unit == "character" else " "
+
+    def cells(tagging: "Tagging") -> dict[str, Any]:
+        return {"tags": separator.join(tagging.tags)}
+
+    def document(tagging: "Tagging") -> dict[str, Any]:
+        return {"tokens": tagging.tokens, "tags": tagging.tags}
+
+    def show(tagging: "Tagging") -> None:
+        rows = zip(tagging.tokens, tagging.tags, tagging.probabilities, strict=True)
+        print_table({model.unit: TEXT, "tag": TEXT, "probability": ".4f"}, rows)
+
+    return Predictor(model, cells, document, show)
