@@ -137,10 +137,19 @@ def _evaluate_similarity(model: "Model", path: str, as_json: bool) -> None:
         best = max(senses, key=lambda name: senses[name], default=None)
         measures = [each.correlations.get(name) for name in SIMILARITY_MEASURES]
         rows.append([each.name, each.pairs, each.covered, *measures, f"{senses[best]:.3f} ({best})" if best else None])
-    columns = {"data set": TEXT, "pairs": ",", "covered": ","}
-    columns |= {"concatenated senses": ".3f", "minimum over senses": ".3f", "maximum over sense pairs": ".3f"}
-    print_table({**columns, "best single sense": TEXT}, rows)
-    message("Spearman rank correlation between cosine similarity and human ratings")
+    columns = {
+        "data set": TEXT,
+        "pairs": ",",
+        "covered": ",",
+        "concatenated": ".3f",
+        "minimum": ".3f",
+        "maximum": ".3f",
+    }
+    print_table({**columns, "best sense": TEXT}, rows)
+    message(
+        "Spearman correlation of cosine similarity with human ratings; concatenated: all senses as one vector; "
+        "minimum: over senses; maximum: over pairs of senses"
+    )
 
 
 def _write_errors(path: Path, predictions: "LabelledPredictions") -> int:

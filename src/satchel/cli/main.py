@@ -152,6 +152,8 @@ def _usage_error(error: Any) -> int:
         similar = difflib.get_close_matches(error.option_name, flags, n=1)
         cause = error.message
         hint = f"did you mean {similar[0]}? {hint}" if similar else f"its options are {', '.join(flags)}"
+    elif context is not None and hasattr(context.command, "commands"):
+        hint = f"expected {', '.join(context.command.commands)}"
     return _fail(f"{cause.rstrip('.')}\n{hint}")
 
 
