@@ -37,7 +37,7 @@ def test_the_weights_are_those_of_the_coins_that_were_thrown() -> None:
 
 
 def test_a_token_that_no_part_can_give_is_told() -> None:
-    with pytest.raises(DataError, match="1 tokens that no part"):
+    with pytest.raises(DataError, match="1 tokens have probability 0"):
         learn_weights(np.array([[-1.0, -np.inf], [-2.0, -np.inf]]))
     weights, _ = learn_weights(np.array([[-1.0, -np.inf], [-2.0, -1.0]]))
     assert np.isfinite(weights).all()

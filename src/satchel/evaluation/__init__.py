@@ -1,1 +1,1 @@
-"""How good a model is, on text it has not seen."""
+"""Evaluation on held-out data: likelihood, classification, translation, comparison, similarity, statistics."""

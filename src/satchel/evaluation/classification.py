@@ -1,6 +1,6 @@
-"""How good a classifier is: accuracy, F1 by label, calibration, and what if it may pass on what it is not sure of.
+"""Classification metrics: accuracy, precision, recall, F1, calibration, accuracy at coverage, confusion matrix.
 
-Letters: E examples, C classes. A label that the classifier has never seen is one that it gets wrong.
+Shapes: E examples, C classes. Examples whose label did not occur in training count as errors.
 """
 
 import math
@@ -15,17 +15,18 @@ from satchel.predictor import Floats
 
 Ints = npt.NDArray[np.int64]
 
+# Number of calibration bins.
 BINS = 10
-# As many labels as a notebook shows.
-MOST_LABELS = 30
+# Maximum number of labels listed in a notebook.
+MAX_LABELS = 30
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-# The 97.5 % quantile of the normal distribution: for 95 % intervals.
+# 97.5 % quantile of the normal distribution, for 95 % confidence intervals.
 Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class LabelReport:
-    """How a label fares: of those given it, of those that have it; `support` is how many have it."""
+class LabelMetrics:
+    """Precision, recall and F1 of one label; `support` is its number of examples."""
 
     label: str
     precision: float
@@ -36,7 +37,7 @@ class LabelReport:
 
 @dataclass(frozen=True)
 class Bin:
-    """The predictions whose probability is from `low` to `high`: how sure they were, and how many were right."""
+    """Calibration bin: predictions with a probability from `low` to `high`, their mean confidence and accuracy."""
 
     low: float
     high: float
@@ -47,7 +48,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Coverage:
-    """If only predictions at least as sure as `threshold` count: which share that is, and how many are right."""
+    """Share of the predictions with a probability of at least `threshold`, and their accuracy."""
 
     threshold: float
     share: float
@@ -56,7 +57,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often examples of a label were given another, or the same."""
+    """Entry of the confusion matrix: number of examples of `label` predicted as `predicted`."""
 
     label: str
     predicted: str
@@ -65,25 +66,26 @@ class Confusion:
 
 @dataclass(frozen=True)
 class ClassificationMetrics:
-    """What a classifier made of some labelled examples; `low` and `high` are the accuracy's 95 % interval."""
+    """Metrics of a classifier on labelled examples; `low` and `high` bound the 95 % CI of the accuracy."""
 
     examples: int
     accuracy: float
     low: float
     high: float
     macro_f1: float
-    majority: float  # the accuracy of always giving the commonest label of the training rows
-    unseen: int  # examples whose label the classifier has never seen
-    per_label: tuple[LabelReport, ...]
-    expected_error: float  # how far confidence and accuracy are apart, on average over the bins
+    majority: float  # accuracy of the most frequent training label
+    unseen: int  # number of examples whose label did not occur in training
+    per_label: tuple[LabelMetrics, ...]
+    expected_error: float  # expected calibration error: mean |confidence - accuracy|, weighted by bin size
     bins: tuple[Bin, ...]
     coverage: tuple[Coverage, ...]
     confusion: tuple[Confusion, ...]
 
     @property
     def headline(self) -> str:
-        """How good it is in one line."""
-        return f"{self.accuracy:.2%} right ({self.low:.2%} to {self.high:.2%}) of {self.examples:,}"
+        """One-line summary: accuracy with its 95 % CI."""
+        interval = f"95 % CI {100 * self.low:.2f} to {100 * self.high:.2f}"
+        return f"accuracy {self.accuracy:.2%} ({interval}) on {self.examples:,} examples"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -91,85 +93,85 @@ class ClassificationMetrics:
             for each in self.per_label
         ]
         lines = [
-            f"{self.headline}; the commonest label {self.majority:.2%}",
+            f"{self.headline}; majority class {self.majority:.2%}",
             f"macro F1 {self.macro_f1:.3f}, expected calibration error {self.expected_error:.3f}",
         ]
-        more = [f"and {len(rows) - MOST_LABELS:,} labels more"] if len(rows) > MOST_LABELS else []
+        more = [f"{len(rows) - MAX_LABELS:,} more labels"] if len(rows) > MAX_LABELS else []
         columns = ["label", "precision", "recall", "F1", "support"]
-        return html.lines(lines) + html.table(columns, rows[:MOST_LABELS]) + html.lines(more)
+        return html.lines(lines) + html.table(columns, rows[:MAX_LABELS]) + html.lines(more)
 
 
 def classification(logprobs_EC: Floats, gold_E: Ints, labels: Sequence[str], majority: int) -> ClassificationMetrics:
-    """Return how good the predictions are. `labels` names the C classes, then others that only the data has."""
+    """Return the metrics. `labels` names the C classes, followed by labels that occur in the evaluation data only."""
     predicted_E = logprobs_EC.argmax(axis=1)
-    sure_E = np.exp(logprobs_EC[np.arange(len(gold_E)), predicted_E])
-    right_E = predicted_E == gold_E
-    accuracy = float(right_E.mean())
+    confidence_E = np.exp(logprobs_EC[np.arange(len(gold_E)), predicted_E])
+    correct_E = predicted_E == gold_E
+    accuracy = float(correct_E.mean())
     per_label = _per_label(predicted_E, gold_E, labels)
-    bins = _bins(sure_E, right_E)
+    bins = _bins(confidence_E, correct_E)
     return ClassificationMetrics(
         examples=len(gold_E),
         accuracy=accuracy,
         **dict(zip(("low", "high"), interval(accuracy, len(gold_E)), strict=True)),
-        macro_f1=float(np.mean([report.f1 for report in per_label])),
+        macro_f1=float(np.mean([label.f1 for label in per_label])),
         majority=float((gold_E == majority).mean()),
         unseen=int((gold_E >= logprobs_EC.shape[1]).sum()),
         per_label=per_label,
         expected_error=sum(abs(each.confidence - each.accuracy) * each.count for each in bins) / len(gold_E),
         bins=bins,
-        coverage=tuple(_coverage(threshold, sure_E, right_E) for threshold in THRESHOLDS),
+        coverage=tuple(_coverage(threshold, confidence_E, correct_E) for threshold in THRESHOLDS),
         confusion=_confusion(predicted_E, gold_E, labels),
     )
 
 
 def interval(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share of `count` trials."""
+    """Return the Wilson 95 % confidence interval of a proportion of `count` trials."""
     centre = share + Z**2 / (2 * count)
     spread = Z * math.sqrt(share * (1 - share) / count + Z**2 / (4 * count**2))
     scale = 1 + Z**2 / count
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def _per_label(predicted_E: Ints, gold_E: Ints, labels: Sequence[str]) -> tuple[LabelReport, ...]:
-    """Return a report on each label that an example has or was given."""
+def _per_label(predicted_E: Ints, gold_E: Ints, labels: Sequence[str]) -> tuple[LabelMetrics, ...]:
+    """Return the metrics of each label that occurs as a gold label or as a prediction."""
     count = len(labels)
-    given = np.bincount(predicted_E, minlength=count)
+    predictions = np.bincount(predicted_E, minlength=count)
     support = np.bincount(gold_E, minlength=count)
-    right = np.bincount(gold_E[predicted_E == gold_E], minlength=count)
+    correct = np.bincount(gold_E[predicted_E == gold_E], minlength=count)
     return tuple(
-        LabelReport(
+        LabelMetrics(
             labels[index],
-            float(right[index] / given[index]) if given[index] else 0.0,
-            float(right[index] / support[index]) if support[index] else 0.0,
-            float(2 * right[index] / (given[index] + support[index])),
+            float(correct[index] / predictions[index]) if predictions[index] else 0.0,
+            float(correct[index] / support[index]) if support[index] else 0.0,
+            float(2 * correct[index] / (predictions[index] + support[index])),
             int(support[index]),
         )
-        for index in np.flatnonzero(given + support).tolist()
+        for index in np.flatnonzero(predictions + support).tolist()
     )
 
 
-def _bins(sure_E: Floats, right_E: npt.NDArray[np.bool_]) -> tuple[Bin, ...]:
-    """Return the bins that have a prediction in them."""
-    # A probability on an edge belongs to the bin that begins there; 1 to the last.
-    where = np.minimum((sure_E * BINS).astype(int), BINS - 1)
-    counts = np.bincount(where, minlength=BINS)
-    confidence = np.bincount(where, sure_E, BINS)
-    right = np.bincount(where, right_E, BINS)
+def _bins(confidence_E: Floats, correct_E: npt.NDArray[np.bool_]) -> tuple[Bin, ...]:
+    """Return the non-empty calibration bins."""
+    # A probability on an edge belongs to the bin that starts there; 1 belongs to the last bin.
+    bin_E = np.minimum((confidence_E * BINS).astype(int), BINS - 1)
+    counts = np.bincount(bin_E, minlength=BINS)
+    confidence = np.bincount(bin_E, confidence_E, BINS)
+    correct = np.bincount(bin_E, correct_E, BINS)
     return tuple(
         Bin(
             index / BINS,
             (index + 1) / BINS,
             int(counts[index]),
             float(confidence[index] / counts[index]),
-            float(right[index] / counts[index]),
+            float(correct[index] / counts[index]),
         )
         for index in np.flatnonzero(counts).tolist()
     )
 
 
-def _coverage(threshold: float, sure_E: Floats, right_E: npt.NDArray[np.bool_]) -> Coverage:
-    chosen = right_E[sure_E >= threshold]
-    return Coverage(threshold, len(chosen) / len(right_E), float(chosen.mean()) if len(chosen) else None)
+def _coverage(threshold: float, confidence_E: Floats, correct_E: npt.NDArray[np.bool_]) -> Coverage:
+    covered = correct_E[confidence_E >= threshold]
+    return Coverage(threshold, len(covered) / len(correct_E), float(covered.mean()) if len(covered) else None)
 
 
 def _confusion(predicted_E: Ints, gold_E: Ints, labels: Sequence[str]) -> tuple[Confusion, ...]:

@@ -1,6 +1,6 @@
-"""Comparing models on one text: paired bootstrap intervals over documents, or blocks of a stream.
+"""Comparison of models on one text: paired bootstrap confidence intervals over documents or blocks of a stream.
 
-Letters: R runs, U units of text, N resamples.
+Shapes: R runs, U units (documents or blocks), N bootstrap samples.
 """
 
 import math
@@ -21,21 +21,21 @@ from satchel.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
 
-# How long the blocks of a stream are; of a short one they are shorter, so that there are some tens of them.
+# Length of the blocks of a stream; short texts use shorter blocks, so that there are at least about BLOCKS of them.
 BLOCK_CHARACTERS, SHORTEST_CHARACTERS = 1000, 25
 BLOCK_TOKENS, SHORTEST_TOKENS = 250, 10
 BLOCKS = 20
-# What fewer units say of each other is no interval.
-FEWEST_UNITS = 5
+# Minimum number of units for a confidence interval.
+MIN_UNITS = 5
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-# As many resampled units at once as fit in some tens of megabytes.
+# Number of resampled units per batch, to bound memory.
 CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run's value and its interval."""
+    """The metric of a run and its confidence interval."""
 
     run: str
     value: float
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """How much larger the value of `a` is than that of `b`, and the interval of that."""
+    """Difference of the metric between runs `a` and `b`, and its confidence interval."""
 
     a: str
     b: str
@@ -54,13 +54,14 @@ class Pair:
     high: float
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
+        """Whether the confidence interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed alone."""
+    """Runs that differ only in their seed: mean and standard deviation of the metric."""
 
     runs: tuple[str, ...]
     mean: float
@@ -69,7 +70,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values of some runs on one text; of a cost the smaller is better, of accuracy and likeness the larger."""
+    """Metric of several runs on one data set, with pairwise differences."""
 
     metric: str
     units: int
@@ -86,26 +87,26 @@ class Comparison:
         return "rows" if self.larger_is_better else "documents or blocks"
 
     def values(self) -> tuple[list[str], list[list[str]]]:
-        """Return the columns and rows of a table of the runs, as it can be printed."""
-        rows = [[row.run, f"{row.value:.4f}", _told(row.low, row.high, "")] for row in self.rows]
-        return ["run", self.metric.replace("_", " "), "95 % interval"], rows
+        """Return the columns and rows of the table of runs as text."""
+        rows = [[row.run, f"{row.value:.4f}", _format_interval(row.low, row.high, "")] for row in self.rows]
+        return ["run", self.metric.replace("_", " "), "95 % CI"], rows
 
     def differences(self) -> tuple[list[str], list[list[str]]]:
-        """Return the columns and rows of a table of the pairs, as it can be printed."""
+        """Return the columns and rows of the table of pairwise differences as text."""
         rows = [
             [
                 f"{pair.a} - {pair.b}",
                 f"{pair.difference:+.4f}",
-                _told(pair.low, pair.high, "+"),
-                "clear" if pair.is_clear else "not told apart",
+                _format_interval(pair.low, pair.high, "+"),
+                "significant" if pair.is_significant else "not significant",
             ]
             for pair in self.pairs
         ]
-        return ["difference", self.metric.replace("_", " "), "95 % interval", ""], rows
+        return ["difference", self.metric.replace("_", " "), "95 % CI", ""], rows
 
     def notes(self) -> list[str]:
-        """Return what is to be said of the tables: seeds, and how they were measured."""
-        better = "larger" if self.larger_is_better else "smaller"
+        """Return notes on the tables: groups of seeds, direction of the metric, and bootstrap units."""
+        better = "higher" if self.larger_is_better else "lower"
         return [
             *(
                 f"{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})"
@@ -115,7 +116,7 @@ class Comparison:
         ]
 
     def picture(self) -> "Figure":
-        """Return the value of each run as a point, and its interval as a line."""
+        """Return a chart with a point per run and its confidence interval as a line."""
         from satchel import charts
 
         rows = [(row.run, row.value, row.low, row.high) for row in self.rows]
@@ -125,20 +126,20 @@ class Comparison:
         return html.table(*self.values()) + html.table(*self.differences()) + html.lines(self.notes())
 
 
-def _told(low: float, high: float, sign: str) -> str:
-    return f"{low:{sign}.4f} to {high:{sign}.4f}" if low > -math.inf else "too little text to tell"
+def _format_interval(low: float, high: float, sign: str) -> str:
+    return f"{low:{sign}.4f} to {high:{sign}.4f}" if low > -math.inf else "not enough text"
 
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """What each unit of a text cost a model, and how large it is."""
+    """Negative log-likelihood of each unit of a text in nats, and its size in bytes or tokens."""
 
     nats: Floats
     sizes: Floats
 
 
 def byte_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile, bytes_U: Floats) -> UnitCosts:
-    """Return what each unit costs, and its bytes. A token belongs to the unit where it begins."""
+    """Return the nats and bytes of each unit. A token belongs to the unit in which it starts."""
     logprobs = predictor.score(tokens.ids).logprobs
     units = _units_of(tokens, tokenizer, bytes_U)
     return UnitCosts(_sums(units, -logprobs, len(bytes_U)), bytes_U)
@@ -148,7 +149,7 @@ def _units_of(tokens: TokenFile, tokenizer: Tokenizer, bytes_U: Floats) -> npt.N
     ids = np.asarray(tokens.ids[1:], np.int64)
     ends = ids == tokenizer.boundary
     if ends.any():
-        # Documents: one after another, each with its end.
+        # Documents, each followed by the boundary id.
         return np.concatenate([[0], np.cumsum(ends)[:-1]])
     lengths = tokenizer.byte_lengths[ids]
     starts = np.cumsum(lengths) - lengths
@@ -156,12 +157,12 @@ def _units_of(tokens: TokenFile, tokenizer: Tokenizer, bytes_U: Floats) -> npt.N
 
 
 def _sums(units: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
-    """Return the sum of the values of each unit."""
+    """Return the sum of the values in each unit."""
     return np.bincount(units, values, count).astype(float, copy=False)
 
 
 def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -> UnitCosts:
-    """Return what each document or block of tokens costs, and its tokens: for tokenizers that lose text."""
+    """Return the nats and tokens of each document or block, for tokenizers that are not lossless."""
     logprobs = predictor.score(tokens.ids).logprobs
     ends = np.asarray(tokens.ids[1:]) == tokenizer.boundary
     block = _block(len(logprobs), SHORTEST_TOKENS, BLOCK_TOKENS)
@@ -170,22 +171,22 @@ def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -
 
 
 def _block(size: int, shortest: int, longest: int) -> int:
-    """Return how long the blocks of a text are."""
+    """Return the block length for a text of `size` characters or tokens."""
     return min(longest, max(shortest, size // BLOCKS)) if size else longest
 
 
 def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
-    """Return the bytes of each document, or of each 1,000 characters of a stream (fewer of a short one)."""
+    """Return the bytes of each document, or of each block of a stream (1,000 characters; fewer in short texts)."""
     if rule == "stream":
         block = _block(corpus.size, SHORTEST_CHARACTERS, BLOCK_CHARACTERS)
         sizes = []
-        waiting = ""
+        rest = ""
         for piece in corpus.pieces(rule):
-            waiting += piece.text
-            whole = len(waiting) - len(waiting) % block
-            sizes += [len(waiting[at : at + block].encode()) for at in range(0, whole, block)]
-            waiting = waiting[whole:]
-        return np.array([*sizes, *([len(waiting.encode())] if waiting else [])], float)
+            rest += piece.text
+            complete = len(rest) - len(rest) % block
+            sizes += [len(rest[start : start + block].encode()) for start in range(0, complete, block)]
+            rest = rest[complete:]
+        return np.array([*sizes, *([len(rest.encode())] if rest else [])], float)
     sizes = [0]
     for piece in corpus.pieces(rule):
         sizes[-1] += len(piece.text.encode()) + (piece.ends and rule == "line")
@@ -195,7 +196,7 @@ def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
 
 
 def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> Floats:
-    """Return the bytes of each document, or of each block of a stream's tokens, of a text that was kept whole."""
+    """Return the bytes of each document or block of tokens, for a lossless tokenizer."""
     if rule != "stream":
         return np.array([len(text.encode()) + (rule == "line") for text in decoded(tokens.ids, tokenizer)], float)
     lengths = tokenizer.byte_lengths[np.asarray(tokens.ids[1:], np.int64)]
@@ -206,12 +207,12 @@ def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> 
 def compare(
     names: Sequence[str], costs: Sequence[UnitCosts], metric: str, scale: float, groups: Sequence[Sequence[int]]
 ) -> Comparison:
-    """Return the comparison of runs whose units are the same; values are nats per size, times `scale`."""
+    """Return the comparison of runs with the same units; the metric is nats * scale / size."""
     nats_RU = np.stack([cost.nats for cost in costs]) * scale
     sizes_RU = np.stack([cost.sizes for cost in costs])
     values = nats_RU.sum(axis=1) / sizes_RU.sum(axis=1)
     resampled_NR = _resampled(nats_RU, sizes_RU)
-    is_enough = nats_RU.shape[1] >= FEWEST_UNITS
+    is_enough = nats_RU.shape[1] >= MIN_UNITS
     rows = tuple(
         Row(name, float(value), *_interval(resampled_NR[:, index], is_enough))
         for index, (name, value) in enumerate(zip(names, values, strict=True))
@@ -238,22 +239,22 @@ def compare(
 
 
 def _resampled(nats_RU: Floats, sizes_RU: Floats) -> Floats:
-    """Return the (N, R) values of texts made by drawing units with replacement, the same units for every run."""
-    generator = np.random.default_rng(0)
+    """Return the (N, R) metrics of bootstrap samples; every run uses the same resampled units (paired bootstrap)."""
+    rng = np.random.default_rng(0)
     units = nats_RU.shape[1]
     values = []
     remaining = RESAMPLES
     while remaining:
         count = min(remaining, max(1, CHUNK // units))
-        drawn = generator.integers(0, units, (count, units)) + np.arange(count)[:, None] * units
-        times_NU = np.bincount(drawn.ravel(), minlength=count * units).reshape(count, units).astype(float)
-        values.append((times_NU @ nats_RU.T) / (times_NU @ sizes_RU.T))
+        samples = rng.integers(0, units, (count, units)) + np.arange(count)[:, None] * units
+        counts_NU = np.bincount(samples.ravel(), minlength=count * units).reshape(count, units).astype(float)
+        values.append((counts_NU @ nats_RU.T) / (counts_NU @ sizes_RU.T))
         remaining -= count
     return np.concatenate(values)
 
 
 def _interval(values: Floats, is_enough: bool) -> tuple[float, float]:
-    """Return where most of the values are; anywhere, if there was too little to draw from."""
+    """Return the percentile interval; infinite bounds if there are too few units."""
     if not is_enough:
         return -math.inf, math.inf
     tail = (1 - CONFIDENCE) / 2
@@ -262,5 +263,5 @@ def _interval(values: Floats, is_enough: bool) -> tuple[float, float]:
 
 
 def bits_per_byte(names: Sequence[str], costs: Sequence[UnitCosts], groups: Sequence[Sequence[int]]) -> Comparison:
-    """Return the comparison by bits per byte."""
+    """Return the comparison in bits per byte."""
     return compare(names, costs, "bits_per_byte", 1 / math.log(2), groups)

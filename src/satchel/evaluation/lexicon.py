@@ -1,7 +1,6 @@
-"""Which source word a target word is most likely of, by counting: the same for every model that is judged by it.
+"""Lexical translation probabilities by IBM Model 1 (Brown et al., 1993), used to align tokens independently of a model.
 
-Probabilities of target words given source words are fitted to pairs by expectation-maximisation: the first of the
-IBM models (Brown et al., 1993). Letters: P pairs of a source place and a target place, X distinct pairs of ids.
+Shapes: S source tokens, T target tokens, P pairs of a source and a target position, X distinct pairs of ids.
 """
 
 from collections.abc import Sequence
@@ -11,41 +10,42 @@ import numpy as np
 from satchel.data.batches import Ints
 from satchel.predictor import Floats, Ids
 
-ROUNDS = 6
-# Pairs of texts that are learned from: more tell no more.
-MOST_PAIRS = 30_000
+ITERATIONS = 6
+# Maximum number of text pairs used for estimation.
+MAX_PAIRS = 30_000
 
 
 class Lexicon:
-    """How likely each target id is of each source id, for those that stood in a pair of texts."""
+    """Probability of each target id given a source id, for pairs of ids that co-occur."""
 
-    def __init__(self, keys_X: Ints, chances_X: Floats, targets: int) -> None:
-        self._keys_X, self._chances_X, self._targets = keys_X, chances_X, targets
+    def __init__(self, keys_X: Ints, probabilities_X: Floats, target_vocabulary: int) -> None:
+        self._keys_X, self._probabilities_X, self._target_vocabulary = keys_X, probabilities_X, target_vocabulary
 
     def source_of(self, source_S: Ids, target_T: Ids) -> Ints:
-        """Return the place in a source that each target id is most likely of."""
-        keys_TS = np.asarray(source_S, np.int64)[None] * self._targets + np.asarray(target_T, np.int64)[:, None]
-        places = np.searchsorted(self._keys_X, keys_TS).clip(max=len(self._keys_X) - 1)
-        chances_TS = np.where(self._keys_X[places] == keys_TS, self._chances_X[places], 0.0)
-        return np.asarray(chances_TS.argmax(axis=1))
+        """Return the most probable source position of each target token."""
+        source_T1, target_T1 = np.asarray(source_S, np.int64)[None], np.asarray(target_T, np.int64)[:, None]
+        keys_TS = source_T1 * self._target_vocabulary + target_T1
+        rows_TS = np.searchsorted(self._keys_X, keys_TS).clip(max=len(self._keys_X) - 1)
+        probabilities_TS = np.where(self._keys_X[rows_TS] == keys_TS, self._probabilities_X[rows_TS], 0.0)
+        return np.asarray(probabilities_TS.argmax(axis=1))
 
 
 def learn_lexicon(sources: Sequence[Ids], targets: Sequence[Ids], vocabulary: int) -> Lexicon:
-    """Return the lexicon of pairs of texts; target ids are below `vocabulary`."""
-    sources, targets = sources[:MOST_PAIRS], targets[:MOST_PAIRS]
+    """Estimate the lexicon from text pairs by expectation-maximisation; `vocabulary` is the target vocabulary size."""
+    sources, targets = sources[:MAX_PAIRS], targets[:MAX_PAIRS]
     keys = [
         (np.asarray(a, np.int64)[None] * vocabulary + np.asarray(b, np.int64)[:, None]).ravel()
         for a, b in zip(sources, targets, strict=True)
     ]
-    keys_X, where_P = np.unique(np.concatenate(keys), return_inverse=True)
-    # Each target place is explained by the places of its source.
-    widths = np.concatenate([np.full(len(b), len(a)) for a, b in zip(sources, targets, strict=True)])
-    place_P = np.repeat(np.arange(len(widths)), widths)
+    keys_X, key_P = np.unique(np.concatenate(keys), return_inverse=True)
+    # Target position of each pair: every target token is aligned with the tokens of its source.
+    source_lengths = np.concatenate([np.full(len(b), len(a)) for a, b in zip(sources, targets, strict=True)])
+    target_P = np.repeat(np.arange(len(source_lengths)), source_lengths)
     source_X = keys_X // vocabulary
-    chances_X = np.ones(len(keys_X))
-    for _ in range(ROUNDS):
-        own_P = chances_X[where_P]
-        own_P /= np.bincount(place_P, own_P)[place_P]
-        counts_X = np.bincount(where_P, own_P, len(keys_X))
-        chances_X = counts_X / np.bincount(source_X, counts_X)[source_X]
-    return Lexicon(keys_X, chances_X, vocabulary)
+    probabilities_X = np.ones(len(keys_X))
+    for _ in range(ITERATIONS):
+        posterior_P = probabilities_X[key_P]
+        posterior_P /= np.bincount(target_P, posterior_P)[target_P]
+        counts_X = np.bincount(key_P, posterior_P, len(keys_X))
+        probabilities_X = counts_X / np.bincount(source_X, counts_X)[source_X]
+    return Lexicon(keys_X, probabilities_X, vocabulary)

@@ -1,4 +1,4 @@
-"""Perplexity, bits per byte and bits per character: what a text costs under a model."""
+"""Likelihood metrics of language models: nats per token, perplexity, bits per byte, bits per character."""
 
 import math
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from satchel.predictor import Ids, Predictor
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The cost of a text. A model that finds it impossible has infinite cost.
+    """Likelihood of a text. Perplexity is infinite if a token has probability 0.
 
-    Bits per byte and per character are None where the tokenizer does not keep all of the text:
-    a model must not look better for not having to predict something.
+    Bits per byte and per character are None if the tokenizer is not lossless on the text: text that is dropped or
+    replaced by `<unk>` would not be predicted.
     """
 
     tokens: int
@@ -27,33 +27,33 @@ class Likelihood:
     bits_per_byte: float | None
     bits_per_character: float | None
     context: str
-    impossible: int  # tokens that got no probability at all
-    notes: dict[str, dict[str, float]]  # how many tokens got each note of the predictor, or the note's mean
+    impossible: int  # number of tokens with probability 0
+    notes: dict[str, dict[str, float]]  # per annotation of the predictor: counts of its values, or its mean
 
     @property
     def headline(self) -> str:
-        """The cost in one line."""
+        """One-line summary: perplexity and bits per byte."""
         bits = "" if self.bits_per_byte is None else f"{self.bits_per_byte:.4f} bits per byte, "
-        return f"{bits}perplexity {self.perplexity:,.2f} of {self.tokens:,} tokens"
+        return f"{bits}perplexity {self.perplexity:,.2f} on {self.tokens:,} tokens"
 
     def _repr_html_(self) -> str:
-        measured = (
+        metrics = (
             ("bits per byte", self.bits_per_byte),
             ("bits per character", self.bits_per_character),
             ("nats per token", self.nats_per_token),
         )
-        counted = (("tokens", self.tokens), ("unknown", self.unknown), ("impossible", self.impossible))
+        counts = (("tokens", self.tokens), ("unknown", self.unknown), ("probability 0", self.impossible))
         return html.facts(
             [
-                *((name, f"{value:.4f}") for name, value in measured if value is not None),
+                *((name, f"{value:.4f}") for name, value in metrics if value is not None),
                 ("perplexity", f"{self.perplexity:,.2f}"),
-                *((name, f"{count:,}") for name, count in counted if count or name == "tokens"),
+                *((name, f"{count:,}") for name, count in counts if count or name == "tokens"),
             ]
         )
 
 
 def likelihood(predictor: Predictor, ids: Ids, counts: TokenCounts) -> Likelihood:
-    """Return what a text costs."""
+    """Return the likelihood metrics of a text."""
     scores = predictor.score(ids)
     nats = -float(scores.logprobs.sum())
     per_token = nats / counts.tokens

@@ -1,4 +1,4 @@
-"""How well a language model recalls what stood far back: the last word of a document that has occurred before."""
+"""Recall by distance: prediction of a document's last word that also occurs earlier in the document."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 from satchel.predictor import Predictor
 from satchel.text.tokenizer import Tokenizer
 
-# Distances, in words, up to which documents are counted together.
+# Upper edges of the distance bins, in words.
 EDGES = (5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The documents whose last word stood so many words before: how often it was the likeliest, and what it cost."""
+    """Documents in one distance bin: accuracy and mean negative log-likelihood of the last word."""
 
     nearest: int
     farthest: int
@@ -24,35 +24,35 @@ class Distance:
 
 
 def recall(predictor: Predictor, tokenizer: Tokenizer, texts: Iterable[str]) -> list[Distance]:
-    """Return how well the last word of each text is recalled, by how many words ago it was there last."""
-    found: dict[int, list[tuple[int, bool, float]]] = {}
+    """Return accuracy and nats of the last word of each text, by the distance to its previous occurrence."""
+    bins: dict[int, list[tuple[int, bool, float]]] = {}
     for text in texts:
         words = text.split()
         if not words or words[-1] not in words[:-1]:
             continue
         distance = words[:-1][::-1].index(words[-1]) + 1
-        place = int(np.searchsorted(EDGES, distance))
-        found.setdefault(place, []).append((distance, *_recalled(predictor, tokenizer, text, words[-1])))
+        index = int(np.searchsorted(EDGES, distance))
+        bins.setdefault(index, []).append((distance, *_last_word(predictor, tokenizer, text, words[-1])))
     return [
         Distance(
             min(distance for distance, _, _ in rows),
             max(distance for distance, _, _ in rows),
             len(rows),
-            float(np.mean([right for _, right, _ in rows])),
+            float(np.mean([is_correct for _, is_correct, _ in rows])),
             float(np.mean([nats for _, _, nats in rows])),
         )
-        for _, rows in sorted(found.items())
+        for _, rows in sorted(bins.items())
     ]
 
 
-def _recalled(predictor: Predictor, tokenizer: Tokenizer, text: str, word: str) -> tuple[bool, float]:
-    """Return whether each token of the last word is the likeliest, and what the word costs."""
-    before = tokenizer.encode(text[: text.rindex(word)].rstrip()).ids
-    following = tokenizer.encode(text.rstrip()).ids[len(before) :]
-    logprobs_BV, state = predictor.step(np.concatenate([[tokenizer.boundary], before])[None], predictor.start(1))
-    right, nats = True, 0.0
-    for token in following.tolist():
-        right &= int(logprobs_BV[0].argmax()) == token
+def _last_word(predictor: Predictor, tokenizer: Tokenizer, text: str, word: str) -> tuple[bool, float]:
+    """Return whether greedy decoding gives the last word, and its negative log-likelihood in nats."""
+    prefix = tokenizer.encode(text[: text.rindex(word)].rstrip()).ids
+    word_ids = tokenizer.encode(text.rstrip()).ids[len(prefix) :]
+    logprobs_BV, state = predictor.step(np.concatenate([[tokenizer.boundary], prefix])[None], predictor.start(1))
+    is_correct, nats = True, 0.0
+    for token in word_ids.tolist():
+        is_correct &= int(logprobs_BV[0].argmax()) == token
         nats -= float(logprobs_BV[0, token])
         logprobs_BV, state = predictor.step(np.array([[token]]), state)
-    return right, nats
+    return is_correct, nats

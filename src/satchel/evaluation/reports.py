@@ -1,4 +1,4 @@
-"""Tables for papers and spreadsheets."""
+"""Comparison tables as CSV, Markdown and LaTeX."""
 
 import csv
 import io
@@ -9,10 +9,10 @@ from satchel.errors import SettingsError
 from satchel.evaluation.comparison import Comparison
 
 
-def save_comparison(found: Comparison, path: Path) -> None:
-    """Write a comparison as .csv, .md, .tex, or, as a picture, .svg, .png or .html."""
-    columns = ["run", found.metric, "low", "high"]
-    rows = [[row.run, *(f"{number:.6g}" for number in (row.value, row.low, row.high))] for row in found.rows]
+def save_comparison(comparison: Comparison, path: Path) -> None:
+    """Write a comparison as a table (.csv, .md, .tex) or as a chart (.svg, .png, .html, .json)."""
+    columns = ["run", comparison.metric, "low", "high"]
+    rows = [[row.run, *(f"{number:.6g}" for number in (row.value, row.low, row.high))] for row in comparison.rows]
     if path.suffix == ".csv":
         handle = io.StringIO()
         csv.writer(handle, lineterminator="\n").writerows([columns, *(map(_cell, row) for row in rows)])
@@ -24,13 +24,15 @@ def save_comparison(found: Comparison, path: Path) -> None:
         body = "".join(f"{' & '.join(map(_tex, row))} \\\\\n" for row in [columns, *rows])
         durable.write_file(path, f"\\begin{{tabular}}{{lrrr}}\n{body}\\end{{tabular}}\n".encode())
     elif path.suffix in (".svg", ".png", ".html", ".json"):
-        found.picture().save(path)
+        comparison.picture().save(path)
     else:
-        raise SettingsError(f"found the ending {path.suffix!r}", "expected .csv, .md, .tex or .svg", where=str(path))
+        raise SettingsError(
+            f"unknown file extension {path.suffix!r}", "use .csv, .md, .tex, .svg, .png, .html or .json", where=str(path)
+        )
 
 
 def _cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return the cell, quoted if a spreadsheet would interpret it as a formula."""
     return f"'{text}" if text[:1] in "=+@" or (text[:1] == "-" and not _is_number(text)) else text
 
 

@@ -1,4 +1,4 @@
-"""How good translations are: BLEU and chrF as sacrebleu defines them, beside what needs no model at all."""
+"""Translation metrics: BLEU and chrF by sacrebleu, exact match, and the baselines copy and translation memory."""
 
 import math
 from collections import Counter
@@ -11,15 +11,15 @@ import numpy as np
 from satchel.charts import html
 from satchel.predictor import Floats
 
-# Of a source, to find sources that are like it.
-LETTERS = 4
-# As many of those that share most with a source are compared with it in full.
-COMPARED = 10
+# Length of the character n-grams used to retrieve similar sources.
+NGRAM_LENGTH = 4
+# Number of retrieved sources that are compared by chrF.
+RETRIEVED = 10
 
 
 @dataclass(frozen=True)
 class Quality:
-    """How much translations are like their references: from 0 to 100, but for exact match, which is a share."""
+    """Similarity of translations to their references: BLEU and chrF from 0 to 100, exact match as a fraction."""
 
     bleu: float
     bleu_lowercase: float
@@ -28,28 +28,28 @@ class Quality:
 
     @property
     def headline(self) -> str:
-        """All of it in one line."""
+        """One-line summary."""
         return f"BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}, {self.exact_match:.2%} exact"
 
 
 @dataclass(frozen=True)
 class TranslationMetrics:
-    """How good a translator is, and what copying and remembering would have got on the same sentences."""
+    """Metrics of a translator, with the baselines on the same sentences."""
 
     sentences: int
     quality: Quality
     signature: str
     chrf_signature: str
-    perplexity: float  # of the tokens of the references, ends included
+    perplexity: float  # of the reference tokens, including the end token
     nats_per_token: float
-    unknown: int  # tokens of sources that the tokenizer does not know
-    looks_swapped: bool  # sources look like what it writes, and references like what it reads
+    unknown: int  # number of unknown tokens in the sources
+    looks_swapped: bool  # source and target columns appear to be exchanged
     baselines: dict[str, Quality]
 
     @property
     def headline(self) -> str:
-        """How good it is in one line."""
-        return f"{self.quality.headline} of {self.sentences:,}"
+        """One-line summary with the number of sentences."""
+        return f"{self.quality.headline} on {self.sentences:,} sentences"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -62,7 +62,7 @@ class TranslationMetrics:
 
 @dataclass(frozen=True)
 class Bucket:
-    """What is found of some of the sentences, or of some of their words."""
+    """Metrics of a subset of the sentences or tokens."""
 
     name: str
     count: int
@@ -71,18 +71,18 @@ class Bucket:
 
 
 def quality(hypotheses: Sequence[str], references: Sequence[str]) -> Quality:
-    """Return how much translations are like their references."""
+    """Return BLEU, chrF and exact match of translations against their references."""
     bleu, lowercase, chrf = _metrics()
 
-    def scored(metric: Any) -> float:
+    def score(metric: Any) -> float:
         return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
 
     exact = sum(a == b for a, b in zip(hypotheses, references, strict=True)) / max(1, len(references))
-    return Quality(scored(bleu), scored(lowercase), scored(chrf), exact)
+    return Quality(score(bleu), score(lowercase), score(chrf), exact)
 
 
 def signatures(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[str, str]:
-    """Return how BLEU and chrF were measured, as sacrebleu writes it."""
+    """Return sacrebleu's signatures of BLEU and chrF."""
     bleu, _, chrf = _metrics()
     for metric in (bleu, chrf):
         metric.corpus_score(list(hypotheses), [list(references)])
@@ -90,13 +90,13 @@ def signatures(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[st
 
 
 def by_sentence(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return the chrF of each translation by itself."""
+    """Return the sentence-level chrF of each translation."""
     *_, chrf = _metrics()
     return [float(chrf.sentence_score(a, [b]).score) for a, b in zip(hypotheses, references, strict=True)]
 
 
 def _metrics() -> tuple[Any, Any, Any]:
-    # It takes a while to import, and few need it.
+    # Imported here because it is slow and only needed for translation.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -104,89 +104,89 @@ def _metrics() -> tuple[Any, Any, Any]:
 
 
 def baselines(
-    sources: Sequence[str], references: Sequence[str], memory: "Memory", progress: Callable[[float], None]
+    sources: Sequence[str], references: Sequence[str], memory: "TranslationMemory", progress: Callable[[float], None]
 ) -> dict[str, Quality]:
-    """Return what copying the source gets, and what the translation of the most similar training source gets."""
-    remembered = []
+    """Return the metrics of copying the source, and of the translation of the most similar training source."""
+    retrieved = []
     for number, source in enumerate(sources):
-        remembered.append(memory.translate(source))
+        retrieved.append(memory.translate(source))
         progress((number + 1) / len(sources))
-    return {"copy": quality(sources, references), "memory": quality(remembered, references)}
+    return {"copy": quality(sources, references), "memory": quality(retrieved, references)}
 
 
 def by_length(
     sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], nats: Sequence[Floats]
 ) -> list[Bucket]:
-    """Return how good translations are by the length of their source: in words, or in letters where there are none."""
+    """Return metrics by source length: in words, or in characters for texts without spaces."""
     spaces = sum(source.count(" ") for source in sources) / max(1, sum(map(len, sources)))
     unit = "words" if spaces > 1 / 20 else "letters"
     lengths = np.array([len(source.split()) if unit == "words" else len(source) for source in sources])
     edges = _edges(lengths)
-    found = []
+    buckets = []
     for low, high in edges:
         rows = np.flatnonzero((lengths >= low) & (lengths <= high)).tolist()
         if rows:
-            own = quality([hypotheses[row] for row in rows], [references[row] for row in rows])
-            told = np.concatenate([nats[row] for row in rows])
-            found.append(Bucket(f"{low} to {high} {unit}", len(rows), own, float(told.mean())))
-    return found
+            metrics = quality([hypotheses[row] for row in rows], [references[row] for row in rows])
+            bucket_nats = np.concatenate([nats[row] for row in rows])
+            buckets.append(Bucket(f"{low} to {high} {unit}", len(rows), metrics, float(bucket_nats.mean())))
+    return buckets
 
 
-def by_place(places: Floats, nats: Floats, parts: int = 5) -> list[Bucket]:
-    """Return what tokens cost by where in its source each is from: 0 is the beginning, 1 the end, nan is unknown."""
-    found = []
+def by_source_position(positions: Floats, nats: Floats, parts: int = 5) -> list[Bucket]:
+    """Return mean nats of target tokens by relative position of the aligned source token (0 to 1; NaN: unknown)."""
+    buckets = []
     for part in range(parts):
         low, high = part / parts, (part + 1) / parts
-        rows = (places >= low) & ((places < high) | (part == parts - 1))
+        rows = (positions >= low) & ((positions < high) | (part == parts - 1))
         if rows.any():
             name = f"{low:.0%} to {high:.0%} of the source"
-            found.append(Bucket(name, int(rows.sum()), None, float(nats[rows].mean())))
-    return found
+            buckets.append(Bucket(name, int(rows.sum()), None, float(nats[rows].mean())))
+    return buckets
 
 
-def _edges(lengths: Any, most: int = 6) -> list[tuple[int, int]]:
-    """Return ranges of lengths, of about as many sentences each."""
-    cuts = sorted({int(np.quantile(lengths, share)) for share in np.linspace(0, 1, most + 1)[1:]})
+def _edges(lengths: Any, count: int = 6) -> list[tuple[int, int]]:
+    """Return up to `count` ranges of lengths with about the same number of sentences each."""
+    cuts = sorted({int(np.quantile(lengths, share)) for share in np.linspace(0, 1, count + 1)[1:]})
     starts = [int(lengths.min()), *(cut + 1 for cut in cuts[:-1])]
     return list(zip(starts, cuts, strict=True))
 
 
-class Memory:
-    """A translation memory: the translation of the training source that is most like the one that is asked about.
+class TranslationMemory:
+    """Returns the target of the most similar training source.
 
-    Most like is that of the highest chrF, among those that share most groups of four letters, rare ones first.
+    Candidates are retrieved by shared character 4-grams with inverse document frequency weights and ranked by chrF.
     """
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         self.sources, self.targets = list(sources), list(targets)
-        holders: dict[str, list[int]] = {}
+        index: dict[str, list[int]] = {}
         for row, source in enumerate(self.sources):
-            for group in _groups(source):
-                holders.setdefault(group, []).append(row)
-        self._holders = {group: np.array(rows) for group, rows in holders.items()}
+            for ngram in _ngrams(source):
+                index.setdefault(ngram, []).append(row)
+        self._index = {ngram: np.array(rows) for ngram, rows in index.items()}
         self._exact = {source: row for row, source in enumerate(self.sources)}
 
     def translate(self, source: str) -> str:
-        """Return the translation of what is most like a source."""
+        """Return the target of the most similar training source."""
         return self.targets[self.nearest(source)]
 
     def nearest(self, source: str) -> int:
-        """Return the number of the training source that is most like another."""
+        """Return the index of the most similar training source."""
         from sacrebleu.metrics.chrf import CHRF
 
         if source in self._exact:
             return self._exact[source]
         scores = np.zeros(len(self.sources))
-        for group in _groups(source):
-            rows = self._holders.get(group)
+        for ngram in _ngrams(source):
+            rows = self._index.get(ngram)
             if rows is not None:
                 scores[rows] += math.log(len(self.sources) / len(rows)) + 1e-9
-        best = np.argsort(-scores, kind="stable")[:COMPARED]
+        best = np.argsort(-scores, kind="stable")[:RETRIEVED]
         metric = CHRF()
-        likeness = [metric.sentence_score(self.sources[row], [source]).score for row in best]
-        return int(best[int(np.argmax(likeness))])
+        similarities = [metric.sentence_score(self.sources[row], [source]).score for row in best]
+        return int(best[int(np.argmax(similarities))])
 
 
-def _groups(text: str) -> Counter[str]:
+def _ngrams(text: str) -> Counter[str]:
     padded = f" {text.lower()} "
-    return Counter(padded[start : start + LETTERS] for start in range(max(1, len(padded) - LETTERS + 1)))
+    return Counter(padded[start : start + NGRAM_LENGTH] for start in range(max(1, len(padded) - NGRAM_LENGTH + 1)))
