@@ -26,15 +26,15 @@ def made_up(costs: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> Compar
 def test_two_copies_of_one_model_never_differ() -> None:
     cost = np.random.default_rng(0).gamma(5, 20, 300)
     (pair,) = made_up([cost, cost.copy()]).pairs
-    assert (pair.difference, pair.low, pair.high, pair.is_clear) == (0, 0, 0, False)
+    assert (pair.difference, pair.low, pair.high, pair.is_significant) == (0, 0, 0, False)
 
 
 def test_a_slightly_better_model_is_told_apart_with_enough_text_and_not_with_too_little() -> None:
     generator = np.random.default_rng(1)
     cost = generator.gamma(5, 20, 3000)
     better = cost * 0.99 + generator.normal(0, 10, 3000)
-    assert made_up([cost, better]).pairs[0].is_clear
-    assert not made_up([cost[:20], better[:20]]).pairs[0].is_clear
+    assert made_up([cost, better]).pairs[0].is_significant
+    assert not made_up([cost[:20], better[:20]]).pairs[0].is_significant
 
 
 def test_pairing_finds_what_the_intervals_of_the_rows_hide() -> None:
@@ -42,7 +42,7 @@ def test_pairing_finds_what_the_intervals_of_the_rows_hide() -> None:
     found = made_up([cost, cost * 0.97])
     first, second = found.rows
     assert first.low < second.high
-    assert found.pairs[0].is_clear
+    assert found.pairs[0].is_significant
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
@@ -99,11 +99,11 @@ def test_of_a_short_text_the_blocks_are_short_and_of_one_document_nothing_is_cle
         satchel.train(path, model="ngram", tokenizer="char", settings=settings, out=tmp_path / name)
     blocks = api.compare([tmp_path / "a", tmp_path / "b"], path)
     assert blocks.units == 20
-    assert blocks.pairs[0].is_clear
+    assert blocks.pairs[0].is_significant
     assert blocks.rows[0].low < blocks.rows[0].value < blocks.rows[0].high
     one = api.compare([tmp_path / "c", tmp_path / "d"], path)
     assert one.units == 1
-    assert not one.pairs[0].is_clear
+    assert not one.pairs[0].is_significant
     assert (one.rows[0].low, one.rows[0].high) == (-math.inf, math.inf)
 
 
@@ -175,7 +175,7 @@ def test_tables_and_pictures_are_written(runs: list[Path], text: Path, tmp_path:
         assert (tmp_path / f"table{suffix}").read_text().startswith(start)
     reports.save_comparison(found, tmp_path / "table.tex")
     assert "bits\\_per\\_byte" in (tmp_path / "table.tex").read_text()
-    with pytest.raises(SettingsError, match=r"expected \.csv"):
+    with pytest.raises(SettingsError, match=r"use \.csv"):
         reports.save_comparison(found, tmp_path / "table.doc")
 
 

@@ -44,5 +44,5 @@ def test_what_is_no_rating_is_told_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 2"):
         read_ratings(path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no set of pairs"):
+    with pytest.raises(DataError, match="contains no data set"):
         read_ratings(tmp_path / "empty")

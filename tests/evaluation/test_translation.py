@@ -5,7 +5,14 @@ import pytest
 import sacrebleu
 
 from satchel.evaluation.lexicon import learn_lexicon
-from satchel.evaluation.translation import Memory, baselines, by_length, by_place, quality, signatures
+from satchel.evaluation.translation import (
+    TranslationMemory,
+    baselines,
+    by_length,
+    by_source_position,
+    quality,
+    signatures,
+)
 
 REFERENCES = ["The cat sat on the mat .", "A dog runs through the deep snow .", "Two men talk to each other ."]
 HYPOTHESES = ["the cat sat on a mat .", "A dog runs through the deep snow .", "Two people talk to each other ."]
@@ -25,7 +32,7 @@ def test_scores_are_those_of_sacrebleu() -> None:
 
 
 def test_a_memory_finds_the_most_similar_source() -> None:
-    memory = Memory(["a black dog runs", "two men talk", "a black cat sleeps", ""], ["D", "M", "C", "E"])
+    memory = TranslationMemory(["a black dog runs", "two men talk", "a black cat sleeps", ""], ["D", "M", "C", "E"])
     assert memory.translate("a black dog sleeps") == "D"
     assert memory.translate("a black cat sleeps") == "C"
     assert memory.translate("three men talk loudly") == "M"
@@ -34,7 +41,9 @@ def test_a_memory_finds_the_most_similar_source() -> None:
 
 
 def test_copying_and_remembering_are_measured_on_the_same_sentences() -> None:
-    found = baselines(["a b c d e", "v w x y z"], ["a b c d e", "q"], Memory(["v w x y"], ["q"]), lambda done: None)
+    found = baselines(
+        ["a b c d e", "v w x y z"], ["a b c d e", "q"], TranslationMemory(["v w x y"], ["q"]), lambda done: None
+    )
     assert found["copy"].exact_match == 0.5
     assert found["memory"].exact_match == 0.5
 
@@ -51,7 +60,7 @@ def test_every_sentence_is_in_one_range_of_lengths() -> None:
 
 def test_tokens_are_parted_by_where_they_come_from() -> None:
     places, nats = np.array([0.0, 0.1, 0.5, 1.0, np.nan]), np.array([1.0, 3.0, 5.0, 7.0, 100.0])
-    found = by_place(places, nats)
+    found = by_source_position(places, nats)
     assert [(each.count, each.nats_per_token) for each in found] == [(2, 2.0), (1, 5.0), (1, 7.0)]
 
 

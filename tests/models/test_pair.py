@@ -161,11 +161,11 @@ def test_a_backpack_is_a_sum_over_senses_of_both_texts() -> None:
     source, target = ids(1, 5, IDS), ids(1, 4, IDS)
     with recording(pair, "source_senses", "senses", "sense_weights") as found:
         encoded = pair.encode(target, pair.read(source))
-    by_place = [
+    by_source_position = [
         found[name][0][each.unique(return_inverse=True)[1][0]]
         for name, each in (("source_senses", source), ("senses", target))
     ]
-    expected = torch.einsum("nts,snd->td", found["sense_weights"][0][0], torch.cat(by_place))
+    expected = torch.einsum("nts,snd->td", found["sense_weights"][0][0], torch.cat(by_source_position))
     close(encoded[0], expected)
     # The table that answers where nothing is watched is the same.
     close(pair.encode(target, pair.read(source)), encoded)

@@ -17,14 +17,14 @@ from satchel.data.batches import find_texts
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
-from satchel.evaluation.sides import Side, look_swapped, side_of
+from satchel.evaluation.swapped import UnigramModel, look_swapped, unigram_model
 from satchel.evaluation.translation import (
     Bucket,
-    Memory,
+    TranslationMemory,
     TranslationMetrics,
     baselines,
     by_length,
-    by_place,
+    by_source_position,
     quality,
     signatures,
 )
@@ -352,7 +352,7 @@ class Translator(Model):
             found = lexicon.source_of(source, target[: len(own)]) if len(source) else np.zeros(0, np.int64)
             is_once = np.array([(source == source[place]).sum() == 1 for place in found], bool)
             places.append(np.where(is_once, found / max(1, len(source) - 1), np.nan) if len(found) else np.zeros(0))
-        return by_place(np.concatenate(places), np.concatenate(nats))
+        return by_source_position(np.concatenate(places), np.concatenate(nats))
 
     def lexicon(self) -> Lexicon:
         """Return which source token a target token is most likely of, counted in the pairs it was trained on."""
@@ -388,9 +388,9 @@ class Translator(Model):
             raise DataError("found no pairs, expected at least one", where=str(data))
         return found
 
-    def _sides(self) -> tuple[Side, Side]:
+    def _sides(self) -> tuple[UnigramModel, UnigramModel]:
         sources, targets = (
-            side_of(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
+            unigram_model(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
             for name, tokenizer in self._training_files
         )
         return sources, targets
@@ -399,10 +399,10 @@ class Translator(Model):
     def _training_files(self) -> tuple[tuple[str, Tokenizer], tuple[str, Tokenizer]]:
         return (runs.TRAIN_SOURCES, self.source_tokenizer), (runs.TRAIN_TOKENS, self.tokenizer)
 
-    def memory(self) -> Memory:
+    def memory(self) -> TranslationMemory:
         """Return the translation memory of the pairs it was trained on."""
         sources, targets = (
             decoded(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
             for name, tokenizer in self._training_files
         )
-        return Memory(list(sources), list(targets))
+        return TranslationMemory(list(sources), list(targets))

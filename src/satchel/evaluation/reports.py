@@ -27,7 +27,9 @@ def save_comparison(comparison: Comparison, path: Path) -> None:
         comparison.picture().save(path)
     else:
         raise SettingsError(
-            f"unknown file extension {path.suffix!r}", "use .csv, .md, .tex, .svg, .png, .html or .json", where=str(path)
+            f"unknown file extension {path.suffix!r}",
+            "use .csv, .md, .tex, .svg, .png, .html or .json",
+            where=str(path),
         )
 
 

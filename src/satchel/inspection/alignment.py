@@ -84,7 +84,7 @@ def contributions(
     assert isinstance(pair, BackpackPair), "only a Backpack's scores are sums over senses"
     with answering(network), recording(pair, "source_senses", "senses", "sense_weights") as found:
         network.encoded(batch)
-        by_place = [
+        by_source_position = [
             found[name][0][ids.unique(return_inverse=True)[1][0]]
             for name, ids in (("source_senses", batch.sources), ("senses", batch.inputs))
         ]
@@ -92,6 +92,6 @@ def contributions(
         directions_TD = outputs_VD[batch.targets[0]]
         if above_mean:
             directions_TD = directions_TD - outputs_VD.mean(dim=0)
-        units_TXN = torch.einsum("xnd,td->txn", torch.cat(by_place).double(), directions_TD)
+        units_TXN = torch.einsum("xnd,td->txn", torch.cat(by_source_position).double(), directions_TD)
         values_TXN = pair.scale * found["sense_weights"][0][0].double().permute(1, 2, 0) * units_TXN
     return np.asarray(values_TXN.cpu().numpy())
