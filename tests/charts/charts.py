@@ -1,4 +1,4 @@
-"""One of each chart, for the tests of charts and of pictures: words and numbers in, a picture out."""
+"""One chart of each kind for the tests, from random numbers."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from satchel import charts
 from satchel.charts.figures import Figure
 
 WORDS = ["The", " cat", " saw", " the", " cat"]
-# What has broken pages, pictures and terminals.
+# Tokens that can break pages, images or terminals.
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "<!--",
@@ -32,21 +32,21 @@ HOSTILE = [
 
 
 def weights(rows: int, columns: int, seed: int = 0) -> npt.NDArray[np.float64]:
-    """Rows that add up to 1."""
+    """Return rows that sum to 1."""
     return np.random.default_rng(seed).dirichlet(np.ones(columns), size=rows)
 
 
 def numbers(*shape: int, seed: int = 0) -> npt.NDArray[np.float64]:
-    """Numbers of either sign."""
+    """Return normally distributed numbers."""
     return np.random.default_rng(seed).normal(size=shape)
 
 
 def maps(words: int) -> dict[tuple[int, int], npt.NDArray[np.float64]]:
-    """Two layers of three heads."""
+    """Return attention weights of two layers of three heads."""
     return {(layer, head): weights(words, words, layer + head) for layer in range(2) for head in range(3)}
 
 
-# Each takes words, and shows all of them.
+# Charts of words: each shows all its words.
 OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
     "attention_map": lambda words: charts.attention_map(words, words, weights(len(words), len(words))),
     "attention_maps": lambda words: charts.attention_maps(words, words, maps(len(words))),
@@ -56,7 +56,9 @@ OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
     "surprise_strip": lambda words: charts.surprise_strip(words, abs(numbers(len(words)))),
     "order_strip": lambda words: charts.order_strip(words, [1 + place % 3 for place in range(len(words))]),
     "sense_bars": lambda words: charts.sense_bars(words, weights(len(words), 12)),
-    "by_word_and_sense": lambda words: charts.by_word_and_sense(words, numbers(len(words), 4), "What adds"),
+    "sense_contributions": lambda words: charts.sense_contributions(
+        words, numbers(len(words), 4), "Contribution to the logit of cat"
+    ),
     "logit_lens": lambda words: charts.logit_lens(
         words,
         ["first", "last"],
@@ -87,25 +89,26 @@ OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
         {word + str(place): [(1, 2.0), (2, 1.0 + place)] for place, word in enumerate(words)}, 3.0
     ),
 }
-# Each has names of its own.
+# Other charts, and texts that each must contain.
 OTHERS: dict[str, tuple[Callable[[], Figure], list[str]]] = {
     "heads_grid": (lambda: charts.heads_grid(WORDS, WORDS, maps(5)), ["head", "layer", "0", "1", "2"]),
-    "cost_by_order": (lambda: charts.cost_by_order([(1, 3.25), (2, 2.5)]), ["1", "2", "3.25", "2.50"]),
-    "cost_by_length": (
-        lambda: charts.cost_by_length({"attention": [(64, 0.1), (128, 0.4)], "lstm": [(64, 0.1), (128, 0.2)]}),
-        ["attention", "lstm", "seconds"],
+    "cost_by_order": (lambda: charts.cost_by_order([(1, 3.25), (2, 2.5)]), ["1", "2", "3.250", "2.500"]),
+    "line_chart": (
+        lambda: charts.line_chart(
+            {"attention": [(64, 0.1), (128, 0.4)], "lstm": [(64, 0.1), (128, 0.2)]},
+            "length (tokens)",
+            "seconds",
+            "Time per text",
+            log_x=True,
+            log_y=True,
+        ),
+        ["attention", "lstm", "seconds", "length (tokens)"],
     ),
-    "bottleneck_curve": (
-        lambda: charts.bottleneck_curve({"without": [(5, 30.0), (50, 3.0)], "with": [(5, 31.0), (50, 28.0)]}),
-        ["without", "with", "BLEU"],
-    ),
-    "forgetting_curve": (
-        lambda: charts.forgetting_curve({"rnn": [(0, 1.0), (40, 1e-12)]}, is_logarithmic=True),
+    "line_chart with a logarithmic y axis": (
+        lambda: charts.line_chart(
+            {"rnn": [(0, 1.0), (40, 1e-12)]}, "distance (tokens)", "gradient norm", "Gradient by distance", log_y=True
+        ),
         ["gradient norm", "1e-10"],
-    ),
-    "dot_products_by_distance": (
-        lambda: charts.dot_products_by_distance({"sinusoidal": [(0, 32.0), (1, 31.0)], "learned": [(0, 2.0)]}),
-        ["sinusoidal", "learned", "dot product"],
     ),
     "position_encodings": (lambda: charts.position_encodings(numbers(8, 4)), ["position", "dimension", "0", "3"]),
     "head_ablation": (
@@ -124,7 +127,7 @@ EVERY: dict[str, Callable[[], Figure]] = {
 
 
 def texts(svg: str) -> list[str]:
-    """Return what is written in a picture."""
+    """Return the texts of an SVG."""
     return [
         line for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("}text") for line in each.itertext()
     ]

@@ -1,4 +1,4 @@
-"""Charts: what is seen of words and numbers."""
+"""Charts show all labels and values, at any size."""
 
 import json
 import re
@@ -12,8 +12,9 @@ import pytest
 
 from satchel import charts
 from satchel.charts import strips
-from satchel.charts.labels import label, whole
-from satchel.charts.numbers import pooled, rounded
+from satchel.charts.arrays import pooled, rounded
+from satchel.charts.labels import full_text, label
+from satchel.charts.palette import LIGHT, rgb
 from tests.charts.charts import OF_WORDS, OTHERS, WORDS, maps, numbers, texts, weights
 
 # A strip is a text, in which a space is room; an alignment is of words, and runs have names: none of them are tokens.
@@ -61,7 +62,7 @@ def test_a_number_that_is_none_breaks_nothing(name: str, bad: float) -> None:
 
 
 def test_a_map_of_no_number_is_drawn_too() -> None:
-    assert charts.attention_map(WORDS, WORDS, np.full((5, 5), -np.inf)).svg().count('fill="#9a9a9a"') == 25
+    assert charts.attention_map(WORDS, WORDS, np.full((5, 5), -np.inf)).svg().count(f'fill="{LIGHT.rule2}"') == 25
 
 
 @pytest.mark.parametrize("name", ["attention_map", "attention_maps", "head_lines", "sense_bars", "embedding_map"])
@@ -70,9 +71,9 @@ def test_no_words_make_an_empty_chart(name: str) -> None:
 
 
 def test_numbers_without_a_word_each_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"found numbers of shape \(5, 4\), expected \(5, 5\)"):
+    with pytest.raises(ValueError, match=r"values have shape \(5, 4\), expected \(5, 5\)"):
         charts.attention_map(WORDS, WORDS, weights(5, 4))
-    with pytest.raises(ValueError, match="4 numbers for 5 tokens"):
+    with pytest.raises(ValueError, match="4 values for 5 tokens"):
         charts.surprise_strip(WORDS, [1.0] * 4)
 
 
@@ -81,12 +82,9 @@ def test_numbers_without_a_word_each_are_refused() -> None:
 
 def test_a_block_is_as_large_as_its_largest() -> None:
     values = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, -7.0], [0.5, -9.0, np.nan]])
-    found, down, along = pooled(values, 2)
-    assert (down, along) == (2, 2)
-    np.testing.assert_array_equal(found, [[4.0, 3.0], [0.5, np.nan]])
-    signed, _, _ = pooled(values, 2, signed=True)
-    np.testing.assert_array_equal(signed, [[4.0, -7.0], [-9.0, np.nan]])
-    assert pooled(values, 3)[0] is values
+    np.testing.assert_array_equal(pooled(values, 2), [[4.0, 3.0], [0.5, np.nan]])
+    np.testing.assert_array_equal(pooled(values, 2, signed=True), [[4.0, -7.0], [-9.0, np.nan]])
+    assert pooled(values, 3) is values
 
 
 def test_numbers_have_no_more_digits_than_are_seen() -> None:
@@ -109,7 +107,7 @@ def test_a_long_text_is_shown_in_blocks_and_says_so() -> None:
     svg = picture.svg()
     assert len(svg) < 200_000  # what is zero is not drawn
     written = texts(svg)
-    assert "400 x 400 numbers: each cell is the largest of a block of 3 x 3" in written
+    assert "400 x 400 values; each cell shows the maximum of a block of 3 x 3" in written
     assert {"w3", "w399"} <= set(written)
     assert not {"w1", "w2"} & set(written)
 
@@ -146,14 +144,14 @@ def test_a_mean_of_maps_comes_first_and_is_their_mean() -> None:
     }
     assert len(tables) == 3 * 4
     for name, chosen in {
-        ("mean of layers", "mean of heads"): list(found.values()),
-        ("layer 1", "mean of heads"): [found[1, head] for head in range(3)],
-        ("mean of layers", "head 2"): [found[layer, 2] for layer in range(2)],
+        ("mean over layers", "mean over heads"): list(found.values()),
+        ("layer 1", "mean over heads"): [found[1, head] for head in range(3)],
+        ("mean over layers", "head 2"): [found[layer, 2] for layer in range(2)],
         ("layer 1", "head 2"): [found[1, 2]],
     }.items():
         np.testing.assert_allclose(tables[name], np.mean(chosen, axis=0).reshape(-1), atol=2e-5)
     still = texts(charts.attention_maps(WORDS, WORDS, found).svg())
-    assert "mean of layers, mean of heads" in still
+    assert "mean over layers, mean over heads" in still
     alone = texts(charts.attention_maps(WORDS, WORDS, {(4, 7): found[0, 0]}).svg())
     assert "layer 4, head 7" in alone
 
@@ -163,7 +161,8 @@ def test_cells_stand_where_their_numbers_do() -> None:
     values[1, 2] = 1.0
     svg = charts.attention_map(["a", "b"], ["x", "y", "z"], values).svg()
     # Cells are 26 wide and high.
-    assert re.findall(r'd="M([0-9.,]+)h26v26h-26Z" fill="rgb\(0, 114, 178\)"', svg) == ["52,26"]
+    strongest = re.escape(f"rgb{rgb(LIGHT.sequential[7])}")
+    assert re.findall(rf'd="M([0-9.,]+)h26v26h-26Z" fill="{strongest}"', svg) == ["52,26"]
 
 
 def test_a_row_without_weights_keeps_its_place_on_a_large_map() -> None:
@@ -200,9 +199,9 @@ def test_a_strip_breaks_its_lines_where_a_narrow_picture_ends_and_where_the_text
 
 
 def test_a_very_long_text_is_cut_and_the_strip_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strips, "MOST_TOKENS", 30)
+    monkeypatch.setattr(strips, "MAX_TOKENS", 30)
     written = texts(charts.surprise_strip(["ab"] * 35, np.ones(35)).svg())
-    assert "the first 30 of 35 tokens" in written
+    assert "first 30 of 35 tokens" in written
     assert written.count("ab") == 30
 
 
@@ -215,9 +214,9 @@ def test_words_beside_a_chart_can_be_seen() -> None:
     assert label("\n") == "\\n"
     assert label("\u0301") == "◌\u0301"
     assert label("x" * 100) == "x" * 23 + "…"
-    assert whole("x" * 100) == "x" * 100
-    assert whole("a b") == "a b"
-    assert whole(" a") == "␣a"
+    assert full_text("x" * 100) == "x" * 100
+    assert full_text("a b") == "a b"
+    assert full_text(" a") == "␣a"
 
 
 def test_what_is_cut_beside_a_chart_is_told_whole_under_the_pointer() -> None:
@@ -225,7 +224,7 @@ def test_what_is_cut_beside_a_chart_is_told_whole_under_the_pointer() -> None:
     spec = charts.attention_map([long], [long], [[1.0]]).spec()
     lists = {parameter["name"]: parameter["value"] for parameter in spec["params"]}
     assert lists["rows"] == [long[:23] + "…"]
-    assert lists["whole_rows"] == [long]
+    assert lists["full_rows"] == [long]
 
 
 # --- points and curves ---------------------------------------------------------------------------------
@@ -244,7 +243,8 @@ def test_long_curves_are_thinned_and_what_has_no_logarithm_is_left_out() -> None
     (record,) = next(rows for rows in spec["datasets"].values() if "x" in rows[0])
     assert len(record["x"]) == 600
     assert (record["x"][0], record["x"][-1]) == (0, 4999)
-    spec = charts.cost_by_length({"a": [(0, 1.0), (64, 0.0), (128, 2.0)]}).spec()
+    points = {"a": [(0, 1.0), (64, 0.0), (128, 2.0)]}
+    spec = charts.line_chart(points, "length", "seconds", "Time", log_x=True, log_y=True).spec()
     (record,) = next(rows for rows in spec["datasets"].values() if "x" in rows[0])
     assert (record["x"], record["y"]) == ([128.0], [2.0])
 
@@ -259,7 +259,7 @@ def test_the_colours_of_a_method_go_up_to_its_own_largest_number() -> None:
     spec = charts.attribution(["a", "b"], {"small": [0.001, -0.0005], "large": [10.0, 20.0]}).spec()
     (record,) = _tables(spec)
     assert record["value"] == [1.0, -0.5, 0.5, 1.0]
-    assert record["told adds"] == ["+0.001", "-0.0005", "+10", "+20"]
+    assert record["tooltip attribution"] == ["+0.001", "-0.0005", "+10", "+20"]
 
 
 def test_a_lens_shows_the_last_layer_on_top_and_nothing_where_nothing_came() -> None:
@@ -269,4 +269,4 @@ def test_a_lens_shows_the_last_layer_on_top_and_nothing_where_nothing_came() -> 
     (record,) = _tables(spec)
     assert record["text"] == ["r", "s", "p", "q"]
     assert record["value"] == [0.5, None, 1.0, None]
-    assert record["told its rank"][0] == "2"
+    assert record["tooltip rank of next token"][0] == "2"

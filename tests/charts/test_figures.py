@@ -1,4 +1,4 @@
-"""Pictures: every kind of file, any width, no network."""
+"""Figures: all file formats, any width, no network access."""
 
 import json
 import re
@@ -14,15 +14,15 @@ import pytest
 from satchel import charts
 from satchel.charts import figures
 from satchel.charts.figures import Figure, pixels
-from satchel.charts.themes import LIGHT
+from satchel.charts.palette import DARK, LIGHT, rgb
 from satchel.errors import SettingsError
 from tests.charts.charts import EVERY, HOSTILE, OF_WORDS, WORDS, maps, texts, weights
 
 
 def width_of(svg: str) -> float:
-    found = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
-    assert found
-    return float(found[1])
+    match = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
+    assert match
+    return float(match[1])
 
 
 def test_a_picture_saves_itself_by_the_ending_of_the_name(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_an_unknown_ending_is_refused_before_anything_is_drawn(tmp_path: Path, n
 
 
 def test_an_unknown_theme_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there is light, dark, slides"):
+    with pytest.raises(SettingsError, match="expected light, dark, slides"):
         EVERY["cost_by_order"]().save(tmp_path / "a.svg", theme="neon")
 
 
@@ -68,13 +68,13 @@ def test_widths_are_read_in_any_unit() -> None:
 
 @pytest.mark.parametrize("width", ["wide", "3.3 feet", "-4cm", "", "in", "0", "1px", "nan", "1e9", 1e9, float("inf")])
 def test_a_width_that_is_none_is_refused(width: str | float) -> None:
-    with pytest.raises(SettingsError, match="expected one such as"):
+    with pytest.raises(SettingsError, match="expected a width such as"):
         pixels(width)
 
 
 @pytest.mark.parametrize(
     "name",
-    "attention_maps head_lines heads_grid order_strip embedding_map comparison cost_by_length head_ablation".split(),
+    "attention_maps head_lines heads_grid order_strip embedding_map comparison line_chart head_ablation".split(),
 )
 def test_a_picture_is_as_wide_as_a_column_of_a_paper(name: str) -> None:
     assert width_of(EVERY[name]().svg(width="3.3in")) == pytest.approx(316.8, abs=4)
@@ -116,16 +116,15 @@ def test_a_picture_that_cannot_be_so_narrow_says_so() -> None:
 def test_themes_are_told_apart(name: str) -> None:
     light, dark, slides = (EVERY[name]().svg(theme) for theme in ("light", "dark", "slides"))
     assert len({light, dark, slides}) == 3
-    assert 'fill="#14181d"' in dark  # the background
+    assert f'fill="{DARK.paper}"' in dark
     largest = [max(map(float, re.findall(r'font-size="([0-9.]+)px"', svg))) for svg in (light, slides)]
     assert largest[1] > 1.4 * largest[0]
 
 
-def test_zero_is_white_on_white_and_dark_on_dark() -> None:
+def test_zero_has_the_colour_of_the_background() -> None:
     picture = charts.attention_map(["a"], ["x", "y"], [[0.0, 1.0]])
-    assert "rgb(255, 255, 255)" in picture.svg("light")
-    assert "rgb(255, 255, 255)" not in picture.svg("dark")
-    assert "rgb(27, 32, 38)" in picture.svg("dark")
+    for theme, palette in (("light", LIGHT), ("dark", DARK)):
+        assert f'h26v26h-26Z" fill="rgb{rgb(palette.paper)}"' in picture.svg(theme)
 
 
 # --- pages ---------------------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ def test_no_word_breaks_a_picture_or_gets_out_of_a_page(name: str) -> None:
 
 def test_a_title_does_not_get_out_of_a_page_either() -> None:
     picture = charts.attention_map(["a"], ["b"], [[1.0]], "</title><script>alert(1)</script>\u202e")
-    page = figures.page(picture.title, "", LIGHT)
+    page = figures.chart_page(picture.title, "")
     assert [tag for tag, _ in Tags(page).tags].count("script") == 1
     assert "alert(1)" in "".join(texts(picture.svg()))
 
@@ -198,8 +197,8 @@ def test_pages_have_selectors_where_there_is_a_choice() -> None:
         return {each["name"]: each["bind"]["options"] for each in picture.spec()["params"] if "bind" in each}
 
     assert bound(charts.attention_maps(WORDS, WORDS, maps(5))) == {
-        "layer": ["mean of layers", "layer 0", "layer 1"],
-        "head": ["mean of heads", "head 0", "head 1", "head 2"],
+        "layer": ["mean over layers", "layer 0", "layer 1"],
+        "head": ["mean over heads", "head 0", "head 1", "head 2"],
     }
     assert bound(charts.head_lines(WORDS, WORDS, maps(5))) == {
         "layer": ["layer 0", "layer 1"],
@@ -218,7 +217,7 @@ def test_a_notebook_gets_a_picture_that_fetches_nothing(monkeypatch: pytest.Monk
     assert bundle[live] == picture.spec()
     assert set(bundle) == {live, "image/svg+xml", "text/plain"}
     assert bundle["image/svg+xml"].startswith("<svg")
-    assert bundle["text/plain"] == "<Figure: Where words look>"
+    assert bundle["text/plain"] == "<Figure: Attention weights>"
     assert "text/html" not in bundle
     addresses = set(re.findall(r"https?://[^\s\"']+", json.dumps(bundle)))
     assert {address.split("/")[2] for address in addresses} <= {"www.w3.org", "vega.github.io"}  # names, not places
@@ -239,7 +238,7 @@ setTimeout(() => {
   });
 }, 1500);
 setTimeout(() => {
-  const cell = [...document.querySelectorAll('.layer_1_marks path')].pop();
+  const cell = [...document.querySelectorAll('.layer_0_marks path')].pop();
   const {x, y} = cell.getBoundingClientRect();
   cell.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: x + 2, clientY: y + 2}));
 }, 2500);

@@ -133,7 +133,7 @@ def test_letters_have_the_colour_of_the_page_and_grounds_let_it_through(models: 
         for ground in re.findall(r"background:([^;]+)", styles):
             found = re.fullmatch(r"rgba\(\d+,\d+,\d+,(0\.\d+)\)", ground)
             assert found is not None
-            assert float(found[1]) <= html.STRONGEST
+            assert float(found[1]) <= html.STRONGEST_TINT
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_trace_tells_what_can_be_asked(models: dict[str, Any]) -> None:
 def test_the_largest_number_has_the_strongest_ground_and_no_number_is_grey() -> None:
     page = Page(html.tinted(["a", "b", "c", "d"], [2.0, -1.0, 0.0, math.inf], ["1", "2", "3", "4"]))
     grounds = re.findall(r"background:(rgba\([^)]*\))", ";".join(page.styles))
-    assert grounds == ["rgba(0,114,178,0.60)", "rgba(213,94,0,0.30)", "rgba(0,114,178,0.00)", "rgba(128,128,128,0.3)"]
+    assert grounds == ["rgba(0,114,178,0.60)", "rgba(213,94,0,0.30)", "rgba(0,114,178,0.00)", "rgba(135,142,148,0.30)"]
 
 
 def test_what_cannot_be_seen_is_spelled_out() -> None:
@@ -220,9 +220,9 @@ def test_what_cannot_be_seen_is_spelled_out() -> None:
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    count = html.MOST_WORDS + 7
+    count = html.MAX_WORDS + 7
     page = Page(html.tinted(["w"] * count, [1.0] * count, ["1.0"] * count))
-    assert page.text.count("w|") == html.MOST_WORDS
+    assert page.text.count("w|") == html.MAX_WORDS
     assert "and 7 more" in page.text
 
 

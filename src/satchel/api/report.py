@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from satchel.api.language import LanguageModel, bits_by_step
 from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
-from satchel.charts import figures, themes
+from satchel.charts import figures, html
 from satchel.charts.figures import Figure
 from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import RunError, SettingsError
@@ -40,38 +39,26 @@ def write_report(model: Model, path: str | Path, progress: Progress = silent) ->
         progress(name, None)
         parts.append(part)
     title = f"{model.settings.model.kind}, {model.settings.task}: {model.folder}"
-    body = f"<main>\n<h1>{escape(visible(title))}</h1>\n{''.join(parts)}</main>\n"
-    theme = themes.theme_named("light")
-    durable.write_file(path, figures.page(visible(title), STYLE + body, theme).encode())
+    body = f"<main>\n<h1>{html.escaped(title)}</h1>\n{''.join(parts)}</main>"
+    durable.write_file(path, figures.chart_page(title, body).encode())
     return path
 
 
-STYLE = """<style>
-main { max-width: 62rem; margin: 0 auto; line-height: 1.5; }
-h2 { margin-top: 2.2rem; border-bottom: 1px solid #ccc; }
-table { border-collapse: collapse; }
-td, th { padding: 0.15rem 0.8rem 0.15rem 0; text-align: left; vertical-align: top; }
-caption { text-align: left; font-weight: bold; padding-top: 0.8rem; }
-pre { white-space: pre-wrap; background: #f5f5f5; padding: 0.8rem; overflow-wrap: anywhere; }
-</style>
-"""
-
-
 def _parts(model: Model, progress: Progress) -> Iterator[tuple[str, str]]:
-    yield "describing", _section("What it is", _table(_facts(model)))
-    yield "measuring", _section("How good it is", _quality(model, progress))
+    yield "describing", html.section("What it is", html.facts(_facts(model)))
+    yield "measuring", html.section("How good it is", _quality(model, progress))
     if curve := _curve(model):
-        yield "drawing", _section("How it went", _chart(curve, "training"))
+        yield "drawing", html.section("How it went", _chart(curve, "training"))
     if samples := runs.read_samples(model.folder)[-SAMPLES:]:
-        texts = "".join(f"<p>After step {each['step']:,}:</p><pre>{_safe(each['text'])}</pre>" for each in samples)
-        yield "reading", _section("What it writes", texts)
+        texts = "".join(f"<p>After step {each['step']:,}:</p>{html.passage(each['text'])}" for each in samples)
+        yield "reading", html.section("What it writes", texts)
     excerpt = _excerpt(model)
     if excerpt:
         yield "looking", _inside(model, excerpt)
     if model.has_senses and isinstance(model, (LanguageModel, Classifier)):
         yield "reading senses", _senses(model, excerpt)
     told = json.dumps(model.settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
-    yield "writing", _section("All settings", f"<details><summary>show</summary><pre>{_safe(told)}</pre></details>")
+    yield "writing", html.section("All settings", html.folded("show", html.passage(told)))
 
 
 def _facts(model: Model) -> list[tuple[str, str]]:
@@ -103,7 +90,7 @@ def _quality(model: Model, progress: Progress) -> str:
         counted = counting_baseline(model, progress)
         if counted is not None:
             rows.append(("counting n-grams", counted.headline))
-    return _table(rows)
+    return html.facts(rows)
 
 
 def _curve(model: Model) -> Figure | None:
@@ -140,7 +127,7 @@ def _excerpt(model: Model) -> str:
 
 def _inside(model: Model, excerpt: str) -> str:
     traced = model.trace(excerpt)
-    shown = [f"<p>Looked at: <q>{_safe(excerpt)}</q></p>"]
+    shown = [f"<p>Looked at: <q>{html.escaped(excerpt, multiline=True)}</q></p>"]
     if isinstance(model, LanguageModel):
         bits = traced.surprise / math.log(2)
         shown.append(_chart(charts.surprise_strip(traced.told.tokens, bits.tolist()), "surprise"))
@@ -152,7 +139,7 @@ def _inside(model: Model, excerpt: str) -> str:
         shown.append(
             _chart(charts.alignment(found.source, found.target, found.values, signed=found.is_exact), "alignment")
         )
-    return _section("Inside", "".join(shown))
+    return html.section("Inside", "".join(shown))
 
 
 def _senses(model: LanguageModel | Classifier, excerpt: str) -> str:
@@ -161,8 +148,8 @@ def _senses(model: LanguageModel | Classifier, excerpt: str) -> str:
     if isinstance(model, LanguageModel):
         found = model.contributions(excerpt)
         title = f"What adds to the score of {visible(found.target, spaces=True)}"
-        shown += _chart(charts.by_word_and_sense(found.words, found.values, title), "contributions")
-    return _section("Senses", shown)
+        shown += _chart(charts.sense_contributions(found.words, found.values, title), "contributions")
+    return html.section("Senses", shown)
 
 
 def _frequent_words(model: Model) -> list[str]:
@@ -171,20 +158,5 @@ def _frequent_words(model: Model) -> list[str]:
     return list(islice((word for word in words if len(word) >= LETTERS and word.isalpha()), WORDS))
 
 
-def _section(title: str, body: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>\n"
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in rows)
-    return f"<table>{cells}</table>"
-
-
 def _chart(picture: Figure, name: str) -> str:
     return figures.embedded(picture.spec(), name)
-
-
-def _safe(text: str) -> str:
-    from satchel.text.display import safe
-
-    return escape(safe(text))

@@ -153,7 +153,7 @@ class Explanation:
         """Return what each sense (column) of each word (row) adds as a colour."""
         from satchel import charts
 
-        return charts.by_word_and_sense(self.words, self.values, self.title)
+        return charts.sense_contributions(self.words, self.values, self.title)
 
     def _repr_html_(self) -> str:
         adds = self.values.sum(axis=1).tolist()

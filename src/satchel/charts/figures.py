@@ -1,50 +1,65 @@
-"""A picture: one object that shows itself in a notebook and saves itself to any kind of file, without a network."""
+"""Figures: one chart, shown in a notebook or saved as SVG, PNG, PDF, HTML or JSON, without network access."""
 
 import json
 import re
 import textwrap
-from collections.abc import Callable
-from html import escape
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 
 from satchel import durable
-from satchel.charts.themes import Theme, theme_named
+from satchel.charts import html
+from satchel.charts.themes import THEMES, Theme, theme_named
 from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
 PIXELS = {"px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}
-# Widths outside of these are a slip of the pen.
-NARROWEST, WIDEST = 40.0, 20_000.0
-# A notebook keeps what it shows: a larger SVG is shown as dots.
+# Accepted widths of a figure, in pixels.
+MIN_WIDTH, MAX_WIDTH = 40.0, 20_000.0
+# A notebook stores its figures: larger SVGs are stored as PNG.
 LARGEST_SVG = 2_000_000
-# A browser moves through more than these characters more easily as dots than as shapes.
-LARGEST_SHAPES = 400_000
-# A letter of a title is about this wide, in its height.
-LETTER = 0.72
-# Of a title where no width is asked for, in pixels.
-LONGEST_LINE = 640
-# A map of no more rows is a table, whose words need their height however narrow it is.
-FEW_ROWS = 12
+# Specifications of more characters are drawn on a canvas, which browsers scroll faster than SVG.
+LARGEST_SVG_PAGE = 400_000
+# Mean width of a character of a title, relative to its font size.
+TITLE_CHARACTER = 0.72
+# Width at which titles are wrapped if no width is given, in pixels.
+TITLE_WIDTH = 640
 
-Redraw = Callable[[float, float], alt.TopLevelMixin]
+CHART_STYLE = """
+.choices { display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; margin: 0 8px; }
+.choices label { display: flex; align-items: center; gap: 0.5rem; }
+.choices select, .choices input { font: inherit; }
+.vega-embed { max-width: 100%; overflow: auto; }
+#vg-tooltip-element { max-width: 28rem; overflow-wrap: anywhere; }
+"""
+
+# Returns the chart in a theme, with its plot stretched horizontally by a factor.
+Draw = Callable[[Theme, float], alt.TopLevelMixin]
 
 
 class Figure:
-    """A chart, its looks, and the ways out of here.
+    """A chart with a title, and notes below the title.
 
-    `redraw` makes the chart anew for other proportions: it takes how many times wider than usual it shall be, and
-    the size of its type. Charts without it are stretched.
+    `draw` builds the chart for a theme and a stretch factor. `selection` is a Vega expression for a second line of the
+    title, which states the selected part of a chart with selectors.
     """
 
-    def __init__(self, chart: alt.TopLevelMixin, redraw: Redraw | None = None) -> None:
-        self.chart = chart
-        self._redraw = redraw
+    def __init__(self, draw: Draw, title: str, notes: Sequence[str] = (), selection: str | None = None) -> None:
+        self.title = visible(title)
+        self._draw = draw
+        self._notes = [visible(note) for note in notes if note]
+        self._selection = selection
+
+    @property
+    def chart(self) -> alt.TopLevelMixin:
+        """The Altair chart, without title and theme."""
+        return self._draw(THEMES["light"], 1.0)
 
     def save(self, path: Path | str, theme: str = "light", width: str | float | None = None) -> None:
-        """Write a .svg, .png, .pdf, .html or .json that needs no network to be seen."""
+        """Write a .svg, .png, .pdf, .html or .json file."""
         path = Path(path)
         writers: dict[str, Callable[[], bytes]] = {
             ".svg": lambda: self.svg(theme, width).encode(),
@@ -54,106 +69,101 @@ class Figure:
             ".json": lambda: _json(self.spec(theme, width)).encode(),
         }
         if path.suffix.lower() not in writers:
-            raise SettingsError(f"found the ending {path.suffix!r}", f"expected {', '.join(ENDINGS)}", where=str(path))
+            raise SettingsError(
+                f"cannot write a figure as {path.suffix!r}", f"expected {', '.join(ENDINGS)}", where=str(path)
+            )
         durable.write_file(path, writers[path.suffix.lower()]())
 
     def svg(self, theme: str = "light", width: str | float | None = None) -> str:
-        """Return an SVG."""
-        return _svg(_still(self.spec(theme, width)))
+        """Return the figure as SVG."""
+        return _svg(self.spec(theme, width))
 
     def png(self, theme: str = "light", width: str | float | None = None) -> bytes:
-        """Return a PNG, twice as fine as most screens."""
+        """Return the figure as PNG, with two dots per pixel."""
         import vl_convert
 
-        # 0.75 of 192 dots in an inch of 72 points: 2 dots for a pixel, of which 96 make an inch.
-        png: bytes = vl_convert.vegalite_to_png(_json(_still(self.spec(theme, width))), scale=0.75, ppi=192)
+        # vl_convert assumes 72 ppi: a scale of 0.75 at 192 ppi gives two dots per pixel of 1/96 inch.
+        png: bytes = vl_convert.vegalite_to_png(_without_tooltips(self.spec(theme, width)), scale=0.75, ppi=192)
         return png
 
     def pdf(self, theme: str = "light", width: str | float | None = None) -> bytes:
-        """Return a PDF."""
+        """Return the figure as PDF."""
         import vl_convert
 
-        # Paper is measured in points, and 72 of them are 96 pixels.
-        def points(found: re.Match[str]) -> str:
-            return f'{found[1]}="{float(found[2]) * 0.75}"'
+        def points(size: re.Match[str]) -> str:
+            return f'{size[1]}="{float(size[2]) * PIXELS["px"] / PIXELS["pt"]}"'
 
         head, rest = self.svg(theme, width).split(">", 1)
         pdf: bytes = vl_convert.svg_to_pdf(re.sub(r'(?<= )(width|height)="([0-9.]+)"', points, head) + ">" + rest)
         return pdf
 
     def html(self, theme: str = "light", width: str | float | None = None) -> str:
-        """Return a page that holds all it needs. It tells what is under the pointer, and may have selectors."""
-        chosen = theme_named(theme)
-        return page(self.title, embedded(self.spec(theme, width), "picture", is_dark=theme == "dark"), chosen)
-
-    @property
-    def title(self) -> str:
-        """What the picture shows, in words."""
-        return str(self.chart.to_dict().get("description", "a chart"))
+        """Return the figure as a self-contained page, with tooltips and selectors."""
+        is_dark = theme == "dark"
+        body = embedded(self.spec(theme, width), "figure", is_dark=is_dark)
+        return chart_page(self.title, body, is_dark=is_dark)
 
     def spec(self, theme: str = "light", width: str | float | None = None) -> dict[str, Any]:
-        """Return the Vega-Lite specification, with its data and its looks."""
-        chosen = theme_named(theme)
+        """Return the Vega-Lite specification, including data and theme."""
         if width is None:
-            return self._drawn(chosen, 1.0)
-        return self._fitted(chosen, pixels(width))
+            return self._themed(theme_named(theme), 1.0)
+        return self._fitted(theme_named(theme), pixels(width))
 
     def _fitted(self, theme: Theme, target: float) -> dict[str, Any]:
-        """Return the specification whose picture is about this many pixels wide.
+        """Return the specification of a figure about `target` pixels wide.
 
-        What stands beside a plot keeps its size, so the width of all of it is nearly a line over the plot's.
+        Labels keep their size, so the total width is nearly linear in the stretch factor: secant method.
         """
         tried: list[tuple[float, float]] = []
         factor = 1.0
         for _ in range(5):
-            spec = self._drawn(theme, factor, target)
-            found = _width(_svg(_still(spec)))
-            if abs(found - target) <= 1:
+            spec = self._themed(theme, factor, target)
+            total = _svg_width(_svg(spec))
+            if abs(total - target) <= 1:
                 return spec
-            tried.append((factor, found))
+            tried.append((factor, total))
             if len(tried) == 1:
-                factor *= target / found
+                factor *= target / total
             else:
-                (first, narrow), (second, wide) = tried[-2:]
-                if wide == narrow:  # what is beside the plot is too wide by itself
+                (previous, narrower), (current, wider) = tried[-2:]
+                if wider == narrower:  # the labels alone are wider than the target
                     break
-                factor = second + (target - wide) * (second - first) / (wide - narrow)
+                factor = current + (target - wider) * (current - previous) / (wider - narrower)
             if factor <= 0.02:
                 break
-        best, found = min(tried, key=lambda each: abs(each[1] - target))
-        if found > 1.05 * target:
+        best, total = min(tried, key=lambda each: abs(each[1] - target))
+        if total > 1.05 * target:
             raise SettingsError(
-                f"found a width of {target:.0f} px, too narrow for what stands beside this picture",
-                f"expected at least {min(width for _, width in tried):.0f} px",
+                f"a width of {target:.0f} px is too narrow for the labels of this figure",
+                f"expected at least {min(total for _, total in tried):.0f} px",
             )
-        return self._drawn(theme, best, target)
+        return self._themed(theme, best, target)
 
-    def _drawn(self, theme: Theme, factor: float, target: float | None = None) -> dict[str, Any]:
-        """Return the specification of the picture `factor` times as wide, so that what is beside it leaves it room."""
-        if self._redraw is not None:
-            spec = self._redraw(factor * theme.plots, theme.size).to_dict()
-        else:
-            spec = self.chart.to_dict()
-            rows = [parameter["value"] for parameter in spec.get("params", []) if parameter["name"] == "rows"]
-            is_list = bool(rows) and len(rows[0]) <= FEW_ROWS
-            _stretch(spec, factor, theme, 1.0 if is_list else factor)
-        spec["config"] = theme.config(target)
-        for parameter in spec.get("params", []):
-            if parameter["name"] == "size":
-                parameter["value"] = theme.size
-        _wrap_title(spec, max(12, int((target or LONGEST_LINE * theme.plots) / (LETTER * (theme.size + 3)))))
-        return spec
+    def _themed(self, theme: Theme, factor: float, width: float | None = None) -> dict[str, Any]:
+        """Return the specification with title and theme; `width` is the intended width of the figure."""
+        spec: dict[str, Any] = self._draw(theme, factor).to_dict()
+        room = (width or TITLE_WIDTH * theme.plot_scale) / TITLE_CHARACTER
+        title: Any = textwrap.wrap(self.title, max(12, int(room / (theme.font_size + 3)))) or [""]
+        if self._selection is not None:
+            title = {"expr": f"split({json.dumps('|'.join(title))} + '|' + {self._selection}, '|')"}
+        notes = [line for note in self._notes for line in textwrap.wrap(note, max(16, int(room / theme.font_size)))]
+        return {
+            **spec,
+            "title": {"text": title, **({"subtitle": notes} if notes else {})},
+            "description": self.title,
+            "config": theme.config(width),
+        }
 
     def __repr__(self) -> str:
         return f"<Figure: {self.title}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Return the picture for a notebook: live where its page knows Vega-Lite, else still. Nothing is fetched."""
+        """Return Vega-Lite for notebooks that render it, and an image for all others."""
         del include, exclude
         spec = self.spec()
         version = alt.SCHEMA_VERSION.split(".")[0]
         bundle: dict[str, Any] = {"text/plain": repr(self), f"application/vnd.vegalite.{version}+json": spec}
-        svg = _svg(_still(spec))
+        svg = _svg(spec)
         if len(svg) <= LARGEST_SVG:
             bundle["image/svg+xml"] = svg
         else:
@@ -163,25 +173,27 @@ class Figure:
 
 def pixels(width: str | float) -> float:
     """Return a width such as 3.3in, 12cm, 600px or 600 in pixels."""
-    found = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-z]*)", str(width).strip().lower())
-    unit = found[2] or "px" if found else ""
-    value = float(found[1]) * PIXELS[unit] if found and unit in PIXELS else 0.0
-    if not NARROWEST <= value <= WIDEST:
-        raise SettingsError(f"found the width {width}", "expected one such as 3.3in, 12cm or 600px (40 px to 20000 px)")
+    match = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-z]*)", str(width).strip().lower())
+    unit = match[2] or "px" if match else ""
+    value = float(match[1]) * PIXELS[unit] if match and unit in PIXELS else 0.0
+    if not MIN_WIDTH <= value <= MAX_WIDTH:
+        raise SettingsError(
+            f"invalid figure width {width}", "expected a width such as 3.3in, 12cm or 600px, from 40 px to 20000 px"
+        )
     return value
 
 
 def embedded(spec: dict[str, Any], name: str, *, is_dark: bool = False) -> str:
-    """Return the part of a page that shows a chart; `name` is its own on the page. `script` goes before it."""
+    """Return the part of a page that shows a chart; `name` is unique on the page."""
     text = _json(spec)
     options = {
-        "renderer": "canvas" if len(text) > LARGEST_SHAPES else "svg",
+        "renderer": "canvas" if len(text) > LARGEST_SVG_PAGE else "svg",
         "actions": {"export": True, "source": False, "compiled": False, "editor": False},
         "tooltip": {"theme": "dark" if is_dark else "light"},
         "bind": f"#{name}-choices",
         "downloadFileName": name,
     }
-    # A token may be </script>, or begin a comment: no page sees a < in what it holds.
+    # A token may contain </script> or <!--: no < occurs inside the script.
     call = f"vegaEmbed('#{name}', {text}, {_json(options)}).catch(console.error);".replace("<", "\\u003c")
     return (
         f'<form class="choices" id="{name}-choices" onsubmit="return false"></form>\n'
@@ -189,49 +201,20 @@ def embedded(spec: dict[str, Any], name: str, *, is_dark: bool = False) -> str:
     )
 
 
-def script() -> str:
-    """Return the program that draws charts on a page, as a part of that page."""
+def chart_page(title: str, body: str, *, is_dark: bool = False) -> str:
+    """Return a page for `embedded` charts, including the Vega library."""
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its types forget the default
-    inert = bundle.replace("</script", "<\\/script")
-    return f"<script>{inert}</script>\n"
-
-
-def page(title: str, body: str, theme: Theme) -> str:
-    """Return a page that asks nobody for anything."""
-    # The browser, too, is told that nothing may be loaded.
-    policy = (
-        "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-:root {{ color-scheme: {"light" if theme.background == "#ffffff" else "dark"}; }}
-body {{ margin: 1rem; background: {theme.background}; color: {theme.text}; font: {theme.size + 2}px sans-serif; }}
-.choices {{ display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; margin: 0 8px; }}
-.choices label {{ display: flex; align-items: center; gap: 0.5rem; }}
-.choices select, .choices input {{ font: inherit; }}
-.vega-embed {{ max-width: 100%; overflow: auto; }}
-#vg-tooltip-element {{ max-width: 28rem; overflow-wrap: anywhere; }}
-</style>
-{script()}</head>
-<body>
-<noscript>This chart is drawn by the program inside this file: allow scripts to see it.</noscript>
-{body}</body>
-</html>
-"""
+    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its types omit the default
+    script = "<script>" + bundle.replace("</script", "<\\/script") + "</script>\n"
+    notice = "<noscript>The charts of this page need JavaScript, which is part of the file.</noscript>\n"
+    return html.page(title, notice + body, theme="dark" if is_dark else "light", style=CHART_STYLE, script=script)
 
 
 def _svg(spec: dict[str, Any]) -> str:
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg(_json(spec))
+    svg: str = vl_convert.vegalite_to_svg(_without_tooltips(spec))
     return svg
 
 
@@ -239,46 +222,20 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _width(svg: str) -> float:
-    found = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
-    assert found is not None
-    return float(found[1])
+def _svg_width(svg: str) -> float:
+    width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
+    assert width is not None
+    return float(width[1])
 
 
-def _still(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a specification without what only a pointer would bring up."""
-    parts: dict[str, Any] = {key: value for key, value in spec.items() if key != "datasets"}
-    still = _without_tooltips(parts)
-    assert isinstance(still, dict)
-    return {**still, "datasets": spec["datasets"]} if "datasets" in spec else still
+def _without_tooltips(spec: dict[str, Any]) -> str:
+    """Return the specification as JSON without tooltips, which a still image does not show."""
 
+    def pruned(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {
+                key: value if key == "datasets" else pruned(value) for key, value in part.items() if key != "tooltip"
+            }
+        return [pruned(each) for each in part] if isinstance(part, list) else part
 
-def _without_tooltips(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {key: _without_tooltips(value) for key, value in part.items() if key != "tooltip"}
-    return [_without_tooltips(each) for each in part] if isinstance(part, list) else part
-
-
-def _stretch(view: dict[str, Any], factor: float, theme: Theme, down: float) -> None:
-    """Make a view `factor` times as wide. Plots keep their shape, lists their height; rows of maps grow by `down`."""
-    is_map = isinstance(view.get("width"), dict)
-    for side, by in (("width", factor), ("height", down if is_map else 1.0)):
-        extent = view.get(side)
-        if isinstance(extent, dict):
-            view[side] = {"step": extent["step"] * theme.cells * by}
-        elif isinstance(extent, int | float):
-            view[side] = extent * theme.plots * factor
-
-
-def _wrap_title(spec: dict[str, Any], letters: int) -> None:
-    """Break the lines of a title that would be wider than the picture."""
-    for parameter in spec.get("params", []):
-        if parameter["name"] == "title":
-            parameter["value"] = [line for text in parameter["value"] for line in textwrap.wrap(text, letters)]
-    title = spec.get("title")
-    if not isinstance(title, dict):
-        return
-    if isinstance(title.get("text"), str):
-        title["text"] = textwrap.wrap(title["text"], letters) or [""]
-    if isinstance(title.get("subtitle"), list):
-        title["subtitle"] = [line for text in title["subtitle"] for line in textwrap.wrap(text, int(1.4 * letters))]
+    return _json(pruned(spec))

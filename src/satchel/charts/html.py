@@ -1,88 +1,152 @@
-"""HTML for notebooks: tables, words on tinted grounds, texts.
+"""HTML for notebooks and pages: tables, tinted words, passages, and a page without external resources.
 
-Everything is escaped. Letters have the colour of the page around them, and grounds let it through, so that a notebook
-may be light or dark. What a tint tells is also told by a number (blue adds, orange takes away: Okabe and Ito).
+All text is escaped here. In notebooks, text has the colour of the surrounding page and tints are translucent, so that
+both light and dark notebooks are legible. Every tint is accompanied by its number.
 """
 
 import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Literal
 
+from satchel.charts.palette import DARK, LIGHT, rgb
 from satchel.text.display import safe, visible
 
-ADDS, TAKES, NO_NUMBER = "0,114,178", "213,94,0", "128,128,128"
-# The share of colour that the largest number gets: letters are read on it, be they dark or light.
-STRONGEST = 0.6
-# A notebook keeps what it shows.
-MOST_WORDS = 500
+# Opacity of the tint of the largest value: dark and light text both keep a contrast of 4.5:1.
+STRONGEST_TINT = 0.6
+# Maximum number of words that a notebook shows.
+MAX_WORDS = 500
 NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?( ?%)?|[-+]?(inf|nan)|-?")
+
+PAGE_STYLE = """
+body { margin: 0 auto; padding: 1.5rem 1.2rem 3rem; max-width: 62rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow-wrap: break-word;
+  -webkit-text-size-adjust: 100%; }
+h1 { font-size: 1.6em; line-height: 1.2; margin: .2em 0; }
+h2 { font-size: 1.2em; margin: .7em 0 .3em; }
+header p, footer, summary { color: var(--ink2); }
+section, footer { border-top: 1px solid var(--rule2); margin-top: 1.5em; padding-top: .3em; }
+table { border-collapse: collapse; }
+td, th { padding: .15rem .8rem .15rem 0; text-align: left; vertical-align: top; font-weight: 400; }
+th { color: var(--ink2); }
+caption { text-align: left; font-weight: 600; padding-top: .8rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--ground); padding: .8rem; }
+footer code { display: block; white-space: pre-wrap; overflow-wrap: anywhere; margin-top: .3em; }
+@media print {
+  body { font-size: 10.5pt; max-width: none; padding: 0; }
+  td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  h2 { break-after: avoid; }
+  figure, tr { break-inside: avoid; }
+  details::details-content { content-visibility: visible; display: block; height: auto; }
+  summary { display: none; }
+}
+"""
+
+
+def escaped(text: str, *, multiline: bool = False) -> str:
+    """Return text as HTML, with invisible characters spelled out; `multiline` keeps line breaks and tabs."""
+    return escape(safe(text) if multiline else visible(text))
+
+
+def page(
+    title: str,
+    body: str,
+    *,
+    theme: Literal["auto", "light", "dark"] = "auto",
+    style: str = "",
+    script: str = "",
+) -> str:
+    """Return a page that loads nothing; `theme="auto"` follows the reader's setting, `script` allows scripts."""
+    variables = f":root {{ color-scheme: light dark; {LIGHT.css()} }}"
+    variables += f"\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {DARK.css()} }} }}"
+    if theme != "auto":
+        variables = f":root {{ color-scheme: {theme}; {(LIGHT if theme == 'light' else DARK).css()} }}"
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    if script:
+        policy += "; script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:"
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escaped(title)}</title>
+<style>
+{variables}{PAGE_STYLE}{style}</style>
+{script}</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def section(title: str, body: str) -> str:
+    """Return a section of a page."""
+    return f"<section>\n<h2>{escaped(title)}</h2>\n{body}\n</section>\n"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> str:
-    """Return a table; columns of numbers stand on the right."""
+    """Return a table; columns of numbers are right-aligned."""
     listed = [list(row) for row in rows]
     sides = [
         "right" if listed and all(NUMBER.fullmatch(row[place]) for row in listed) else "left"
         for place in range(len(columns))
     ]
-    caption = f"<caption>{_text(title)}</caption>" if title else ""
+    caption = f"<caption>{escaped(title)}</caption>" if title else ""
     head = _row("th", columns, sides) if any(columns) else ""
     return f"<table>{caption}{head}{''.join(_row('td', row, sides) for row in listed)}</table>"
 
 
 def facts(rows: Iterable[tuple[str, str]], title: str = "") -> str:
-    """Return a table of names and what they are."""
+    """Return a table of names and values."""
     return table(["", ""], rows, title)
 
 
-def tinted(words: Sequence[str], values: Sequence[float], told: Sequence[str]) -> str:
-    """Return words one after the other, on grounds as strong as their values, and below each what is told of it."""
+def tinted(words: Sequence[str], values: Sequence[float], notes: Sequence[str]) -> str:
+    """Return running text, each word tinted by its value, with a note below it."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     parts = []
-    for word, value, said in list(zip(words, values, told, strict=True))[:MOST_WORDS]:
-        # A word that is nothing but spaces would not be seen.
-        shown = escape(visible(word, spaces=not word.strip(" ")))
+    for word, value, note in list(zip(words, values, notes, strict=True))[:MAX_WORDS]:
+        # A word of spaces only gets space marks.
+        text = escape(visible(word, spaces=not word.strip(" ")))
         parts.append(
             f'<span style="display:inline-block;margin:1px;padding:0 3px;text-align:center;white-space:pre;'
-            f'line-height:1.3;background:{_ground(value, largest)}">{shown}'
-            f'<small style="display:block;opacity:0.8">{_text(said)}</small></span>'
+            f'line-height:1.3;background:{tint(value, largest)}">{text}'
+            f'<small style="display:block;opacity:0.8">{escaped(note)}</small></span>'
         )
         if word.endswith("\n"):
             parts.append("<br>")
-    more = len(words) - MOST_WORDS
+    more = len(words) - MAX_WORDS
     return f"<div>{''.join(parts)}</div>{lines([f'and {more:,} more']) if more > 0 else ''}"
 
 
+def tint(value: float, largest: float) -> str:
+    """Return the background of a value as translucent CSS colour: blue above zero, orange below, grey if not finite."""
+    red, green, blue = rgb(LIGHT.edge if not math.isfinite(value) else LIGHT.neg if value < 0 else LIGHT.pos)
+    share = 0.5 if not math.isfinite(value) else abs(value) / largest if largest else 0.0
+    return f"rgba({red},{green},{blue},{STRONGEST_TINT * share:.2f})"
+
+
 def passage(text: str, before: str = "") -> str:
-    """Return a text as it was written; what stood `before` it is faint."""
-    faint = f'<span style="opacity:0.6">{escape(safe(before))}</span>' if before else ""
-    return f'<pre style="white-space:pre-wrap;overflow-wrap:anywhere">{faint}{escape(safe(text))}</pre>'
+    """Return preformatted text, preceded by its context `before` in a fainter colour."""
+    faint = f'<span style="opacity:0.6">{escaped(before, multiline=True)}</span>' if before else ""
+    return f'<pre style="white-space:pre-wrap;overflow-wrap:anywhere">{faint}{escaped(text, multiline=True)}</pre>'
 
 
 def lines(texts: Iterable[str]) -> str:
-    """Return a line for each text."""
-    return "".join(f"<div>{_text(text)}</div>" for text in texts)
+    """Return one line for each text."""
+    return "".join(f"<div>{escaped(text)}</div>" for text in texts)
 
 
 def folded(title: str, body: str) -> str:
-    """Return a part that is shown when its title is clicked."""
-    return f"<details><summary>{_text(title)}</summary>{body}</details>"
+    """Return a part that opens when its title is clicked."""
+    return f"<details><summary>{escaped(title)}</summary>{body}</details>"
 
 
 def _row(kind: str, cells: Sequence[str], sides: Sequence[str]) -> str:
-    shown = (
-        f'<{kind} style="text-align:{side}">{_text(cell)}</{kind}>' for cell, side in zip(cells, sides, strict=True)
+    parts = (
+        f'<{kind} style="text-align:{side}">{escaped(cell)}</{kind}>' for cell, side in zip(cells, sides, strict=True)
     )
-    return f"<tr>{''.join(shown)}</tr>"
-
-
-def _ground(value: float, largest: float) -> str:
-    if not math.isfinite(value):
-        return f"rgba({NO_NUMBER},{STRONGEST / 2})"
-    share = STRONGEST * abs(value) / largest if largest else 0.0
-    return f"rgba({TAKES if value < 0 else ADDS},{share:.2f})"
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))
+    return f"<tr>{''.join(parts)}</tr>"

@@ -1,6 +1,6 @@
-"""Words beside charts: nothing invisible, nothing that reorders its neighbours, nothing without end.
+"""Labels of axes and tooltips.
 
-Words may stand in a text twice: charts place them by number and name them from a list that travels with the data.
+A token can occur twice in a text: charts place tokens by position and look labels up in a list, a chart parameter.
 """
 
 import unicodedata
@@ -10,121 +10,98 @@ from typing import Literal
 
 import altair as alt
 
+from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
+# Maximum number of characters of an axis label and of a tooltip.
 LONGEST_LABEL = 24
-# Of what is told of a cell or a point.
-LONGEST_WHOLE = 300
-# A letter beside an axis is about this wide, in pixels.
-LETTER = 6.4
+LONGEST_TOOLTIP = 300
+# Mean width of a character, relative to the font size.
+CHARACTER = 0.6
 
 
 def label(text: str) -> str:
-    """Return a token as it stands beside an axis: spaces can be seen, and what is long is cut."""
-    shown = "".join("␣" if unicodedata.category(letter) == "Zs" else letter for letter in visible(text))
-    # An accent alone would stand on whatever is before it.
-    shown = f"◌{shown}" if shown and unicodedata.category(shown[0]) in ("Mn", "Me") else shown
-    return cut(shown, LONGEST_LABEL)
+    """Return a token as axis label: spaces as marks, long tokens cut."""
+    marked = "".join("␣" if unicodedata.category(letter) == "Zs" else letter for letter in visible(text))
+    # A combining character needs a base, or it would combine with the previous label.
+    marked = f"◌{marked}" if marked and unicodedata.category(marked[0]) in ("Mn", "Me") else marked
+    return cut(marked, LONGEST_LABEL)
 
 
-def whole(text: str) -> str:
-    """Return a token as it is told under the pointer."""
-    return cut(visible(text, spaces=text != text.strip(" ")), LONGEST_WHOLE)
+def full_text(text: str) -> str:
+    """Return a token as text of a tooltip."""
+    return cut(visible(text, spaces=text != text.strip(" ")), LONGEST_TOOLTIP)
 
 
-def cut(text: str, longest: int) -> str:
-    """Return the text, or its beginning."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def cut(text: str, length: int) -> str:
+    """Return the text, cut to a length with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 @dataclass(frozen=True)
-class Words:
-    """What stands beside the places of an axis, and all of it as told under the pointer."""
+class Labels:
+    """Labels along an axis, and the same in full for tooltips."""
 
-    shown: list[str]
-    whole: list[str]
-    # Numbers are read between those that are left out; words are not.
+    short: list[str]
+    full: list[str]
+    # Labels are 0, 1, 2 ...: some can be left out when space is short.
     are_numbers: bool = False
 
     def __len__(self) -> int:
-        return len(self.shown)
+        return len(self.short)
 
-    def parameters(self, name: Literal["rows", "columns"]) -> list[alt.Parameter]:
-        """Return the lists by which a chart names the places of an axis."""
-        return [alt.param(name=name, value=self.shown), alt.param(name=f"whole_{name}", value=self.whole)]
+    def parameters(self, axis: Literal["rows", "columns"]) -> list[alt.Parameter]:
+        """Return the labels as chart parameters, `rows` and `full_rows`."""
+        return [alt.param(name=axis, value=self.short), alt.param(name=f"full_{axis}", value=self.full)]
+
+    def width(self, font_size: float) -> float:
+        """Return the estimated width of the longest label, in pixels."""
+        return max(map(len, self.short), default=0) * CHARACTER * font_size
+
+    def axis(self, axis: Literal["rows", "columns"], theme: Theme, cell: float, *, upright: bool = True) -> alt.Axis:
+        """Return the axis; labels shrink with the cells (`cell` pixels), and overlapping ones are left out."""
+        size = theme.font_size if self.are_numbers else max(7.0, min(theme.font_size, 0.95 * cell))
+        # Rotated labels omit the space mark, which would be illegible.
+        expression = f"{axis}[datum.value]" if upright else f"replace({axis}[datum.value], /^␣(?=.)/, '')"
+        return alt.Axis(
+            labelExpr=expression,
+            labelFontSize=size,
+            labelOverlap="parity" if self.are_numbers else "greedy",
+            labelSeparation=8 if self.are_numbers else 0,
+            ticks=False,
+            domain=False,
+            labelPadding=5,
+            orient="left" if axis == "rows" else "top",
+            labelAngle=0 if upright else -90,
+        )
 
 
-def words(tokens: Sequence[str], block: int = 1) -> Words:
-    """Return the names of tokens, or of blocks of tokens, each by its first."""
+def token_labels(tokens: Sequence[str], block: int = 1) -> Labels:
+    """Return the labels of tokens, or of blocks of tokens, named by their first token."""
     if block == 1:
-        return Words([label(token) for token in tokens], [whole(token) for token in tokens])
+        return Labels([label(token) for token in tokens], [full_text(token) for token in tokens])
     starts = range(0, len(tokens), block)
-    return Words(
-        [label(tokens[start]) for start in starts],
-        [
-            f"{start} to {min(start + block, len(tokens)) - 1}: "
-            + cut(" ".join(whole(token) for token in tokens[start : start + block]), LONGEST_WHOLE)
-            for start in starts
-        ],
-    )
+    full = [
+        f"{start} to {min(start + block, len(tokens)) - 1}: "
+        + cut(" ".join(full_text(token) for token in tokens[start : start + block]), LONGEST_TOOLTIP)
+        for start in starts
+    ]
+    return Labels([label(tokens[start]) for start in starts], full)
 
 
-def numbers(count: int, block: int = 1) -> Words:
-    """Return the names of places that have none."""
-    starts = [str(start) for start in range(0, count, block)]
-    return Words(starts, starts, are_numbers=True)
+def name_labels(names: Sequence[str], length: int = LONGEST_LABEL) -> Labels:
+    """Return the labels of layers, methods or runs."""
+    full = [visible(name) for name in names]
+    return Labels([cut(name, length) for name in full], [cut(name, LONGEST_TOOLTIP) for name in full])
 
 
-def row_axis(names: Words) -> alt.Axis:
-    """Return an axis with a name beside each row."""
-    return _axis(names, "rows", "height")
+def number_labels(count: int, step: int = 1) -> Labels:
+    """Return the labels 0, step, 2 step ... below `count`."""
+    numbers = [str(number) for number in range(0, count, step)]
+    return Labels(numbers, numbers, are_numbers=True)
 
 
-def column_axis(names: Words, *, is_upright: bool) -> alt.Axis:
-    """Return an axis with a name above each column, upright or on its side."""
-    axis = _axis(names, "columns", "width")
-    axis.orient = "top"
-    axis.labelAngle = 0 if is_upright else -90
-    return axis
-
-
-def _axis(names: Words, list_name: str, extent: str) -> alt.Axis:
-    """Return an axis whose type shrinks with its places; when it is too small, names are left out."""
-    shrinking = f"max(4, min(size, 0.95 * {extent} / {max(1, len(names))}))"
-    return alt.Axis(
-        labelExpr=f"{list_name}[datum.value]",
-        labelFontSize=alt.ExprRef("size" if names.are_numbers else shrinking),
-        labelOverlap="parity" if names.are_numbers else "greedy",
-        labelSeparation=8 if names.are_numbers else 0,
-        ticks=False,
-        domain=False,
-        labelPadding=5,
-    )
-
-
-def legend_columns(names: Sequence[str]) -> alt.ExprRef:
-    """Return how many columns of names stand side by side below a plot."""
-    longest = max((len(name) for name in names), default=1)
-    return alt.ExprRef(f"max(1, floor((width + 30) / (3 * size + {0.62 * longest:.2f} * size)))")
-
-
-def across(names: Words) -> float:
-    """Return how wide the widest name is, in pixels."""
-    return max((len(name) for name in names.shown), default=0) * LETTER
-
-
-def titled(title: str, notes: Sequence[str] = (), chosen: str | None = None) -> tuple[alt.Title, list[alt.Parameter]]:
-    """Return the title of a chart with notes below it, and what it needs.
-
-    `chosen` is an expression that says what of several is shown; it follows the title.
-    """
-    below = [visible(note) for note in notes if note] or alt.Undefined
-    if chosen is None:
-        return alt.Title(visible(title), subtitle=below), []
-    lines = alt.param(name="title", value=[visible(title)])
-    return alt.Title(alt.ExprRef(f"split(join(title, '|') + '|' + {chosen}, '|')"), subtitle=below), [lines]
-
-
-def type_size() -> alt.Parameter:
-    """Return the size of type, which a theme sets."""
-    return alt.param(name="size", value=11)
+def legend_columns(names: Sequence[str], width: float, theme: Theme) -> int:
+    """Return the number of columns of a legend below a plot of this width."""
+    longest = max(map(len, names), default=1)
+    return max(1, int((width + 30) / (theme.font_size * (3 + CHARACTER * longest))))

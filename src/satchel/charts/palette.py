@@ -20,7 +20,7 @@ class Palette:
     ink: str
     ink2: str
     ink3: str
-    # Hairlines and grid lines; table heads; borders of inputs, and cells without a value.
+    # Hairlines and grid lines; table heads, and cells without a value; borders of inputs.
     rule: str
     rule2: str
     edge: str

@@ -1,138 +1,118 @@
-"""Strips: a text as it is read, line by line, each token on a ground whose colour is a number."""
+"""Text strips: running text, each token on a background coloured by a value."""
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import altair as alt
 import numpy as np
 import numpy.typing as npt
 
+from satchel.charts.arrays import rounded
 from satchel.charts.figures import Figure
-from satchel.charts.grids import NO_NUMBER, Colours
-from satchel.charts.labels import cut, label, titled, type_size, whole
-from satchel.charts.numbers import Numbers, largest_of, rounded
-from satchel.charts.themes import FIXED_FONT
+from satchel.charts.heatmap import ColourScale
+from satchel.charts.labels import cut, full_text, label
+from satchel.charts.themes import MONOSPACE, Theme
 from satchel.text.display import visible
 
-# Of the text, in pixels, where nobody asks for another width.
+# Width of the text, in pixels.
 WIDTH = 720
-# A letter of a fixed font is this wide, in its height.
-LETTER = 0.602
+# Width of a character of a monospaced font, relative to its font size.
+CHARACTER = 0.602
 LONGEST_TOKEN = 40
-MOST_TOKENS = 3000
+MAX_TOKENS = 3000
+# Surprisal of the strongest colour, in bits: the same in all strips.
+MAX_BITS = 10.0
 
 
-def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "How surprising each token is") -> Figure:
-    """Return the text with each token tinted by how many bits it costs; a token that was impossible is grey."""
+def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "Surprisal per token (bits)") -> Figure:
+    """Return the text, each token coloured by its surprisal; tokens of probability zero are grey."""
     values = np.asarray(bits, dtype=np.float64)
-    told = [f"{cost:.3f} bits" if np.isfinite(cost) else "impossible" for cost in values]
-    colour = Colours("bits", largest_of(values)).encoding(alt.Legend(orient="bottom", direction="horizontal"))
-    return _strip(tokens, values, told, title, colour)
+    notes = [f"{cost:.3f} bits" if np.isfinite(cost) else "probability 0" for cost in values]
+    legend = alt.Legend(orient="bottom", direction="horizontal", values=[0, 2, 4, 6, 8, 10])
+    return _strip(tokens, values, notes, title, ColourScale("surprisal (bits)", MAX_BITS), legend)
 
 
 def order_strip(
-    tokens: Sequence[str], orders: npt.ArrayLike, title: str = "How many tokens the answer was counted from"
+    tokens: Sequence[str], orders: npt.ArrayLike, title: str = "N-gram order used for each token"
 ) -> Figure:
-    """Return the text with each token tinted by the order of the n-gram that answered."""
+    """Return the text, each token coloured by the order of the n-gram that predicted it."""
     values = np.asarray(orders, dtype=np.float64)
-    found = sorted({int(order) for order in values})
-    colour = alt.Color(
-        "value:Q",
-        title="order",
-        # The lowest is tinted, too.
-        scale=alt.Scale(domain=[0, max([1, *found])], range="ramp", interpolate="rgb"),
-        legend=alt.Legend(type="symbol", symbolType="square", orient="bottom", direction="horizontal", values=found),
+    present = sorted({int(order) for order in values})
+    legend = alt.Legend(
+        type="symbol", symbolType="square", orient="bottom", direction="horizontal", values=present, format="d"
     )
-    return _strip(tokens, values, [f"order {order:.0f}" for order in values], title, colour)
+    notes = [f"order {order:.0f}" for order in values]
+    return _strip(tokens, values, notes, title, ColourScale("order", max([1, *present])), legend)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a token stands: its line, how far in, how wide, in letters; and how far in its text is."""
+def _strip(
+    tokens: Sequence[str],
+    values: npt.NDArray[np.float64],
+    notes: Sequence[str],
+    title: str,
+    scale: ColourScale,
+    legend: alt.Legend,
+) -> Figure:
+    if len(tokens) != len(values):
+        raise ValueError(f"{len(values)} values for {len(tokens)} tokens, expected one per token")
+    note = f"first {MAX_TOKENS:,} of {len(tokens):,} tokens" if len(tokens) > MAX_TOKENS else ""
+    tokens, numbers = tokens[:MAX_TOKENS], rounded(values[:MAX_TOKENS])
 
-    line: int
-    start: int
-    width: int
-    text: str
-    indent: int
-
-
-def _strip(tokens: Sequence[str], values: Numbers, told: Sequence[str], title: str, colour: alt.Color) -> Figure:
-    if not len(tokens) == len(values) == len(told):
-        raise ValueError(f"found {len(values)} numbers for {len(tokens)} tokens, expected as many")
-    note = f"the first {MOST_TOKENS:,} of {len(tokens):,} tokens" if len(tokens) > MOST_TOKENS else ""
-    tokens, numbers = tokens[:MOST_TOKENS], rounded(values[:MOST_TOKENS])
-    heading, _ = titled(title, [note])
-
-    def draw(factor: float, size: float) -> alt.TopLevelMixin:
-        letter = LETTER * (size + 2)
-        places = _placed(tokens, max(8, int(factor * WIDTH / letter)))
+    def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
+        palette, size, width = theme.palette, theme.font_size + 2, WIDTH * theme.plot_scale * stretch
+        character = CHARACTER * size
         records = [
             {
-                "line": place.line,
-                "left": round(place.start * letter, 1),
-                "right": round((place.start + place.width) * letter, 1),
-                "at": round((place.start + place.indent) * letter, 1),
-                "text": place.text,
-                "whole": whole(token),
+                "line": line,
+                "left": round(start * character, 1),
+                "right": round((start + columns(text)) * character, 1),
+                "text_left": round((start + len(text) - len(text.lstrip(" "))) * character, 1),
+                "text": text.lstrip(" "),
+                "token": full_text(token),
                 "value": value,
-                "told": said,
+                "note": note,
             }
-            for place, token, value, said in zip(places, tokens, numbers, told, strict=False)
+            for (line, start, text), token, value, note in zip(
+                _layout(tokens, max(8, int(width / character))), tokens, numbers, notes, strict=False
+            )
         ]
-        lines = max((place.line for place in places), default=0) + 1
+        lines = 1 + max((record["line"] for record in records), default=0)
+        x_scale = alt.Scale(domain=[0, width], nice=False, zero=True)
         base = alt.Chart({"values": records}).encode(
             y=alt.Y("line:O", axis=None, scale=alt.Scale(domain=list(range(lines)), paddingInner=0.12)),
-            tooltip=[alt.Tooltip("whole:N", title="token"), alt.Tooltip("told:N", title="here")],
+            tooltip=["token:N", alt.Tooltip("note:N", title=scale.title)],
         )
-        extent = alt.Scale(domain=[0, factor * WIDTH], nice=False, zero=True)
-        is_grey = "datum.value === null"
-        grounds = base.mark_rect(aria=False, invalid=None, style="border", strokeWidth=0.5).encode(
-            x=alt.X("left:Q", axis=None, scale=extent),
+        backgrounds = base.mark_rect(aria=False, invalid=None, stroke=palette.rule, strokeWidth=0.5).encode(
+            x=alt.X("left:Q", axis=None, scale=x_scale),
             x2=alt.X2(field="right"),
-            color=alt.condition(is_grey, alt.value(NO_NUMBER), colour),
+            color=scale.cell_colour(palette, palette.tint_steps, legend),
         )
         texts = base.mark_text(
-            aria=False, invalid=None, align="left", baseline="middle", font=FIXED_FONT, fontSize=size + 2
-        ).encode(
-            x=alt.X("at:Q", axis=None, scale=extent),
-            text="text:N",
-            color=alt.condition(
-                "datum.value === null || luminance(scale('color', datum.value)) < 0.35",
-                alt.value("#ffffff"),
-                alt.value("#111820"),
-            ),
-        )
-        chart = alt.layer(grounds, texts).properties(
-            width=factor * WIDTH, height=alt.Step(1.9 * (size + 2)), title=heading, description=visible(title)
-        )
-        drawn: alt.TopLevelMixin = chart.add_params(type_size())
-        return drawn
+            aria=False, invalid=None, align="left", baseline="middle", font=MONOSPACE, fontSize=size
+        ).encode(x=alt.X("text_left:Q", axis=None, scale=x_scale), text="text:N")
+        return alt.layer(backgrounds, texts).properties(width=width, height=alt.Step(1.9 * size))
 
-    return Figure(draw(1.0, 11), draw)
+    return Figure(draw, title, [note])
 
 
-def _placed(tokens: Sequence[str], letters: int) -> list[_Place]:
-    """Return where each token stands in lines of so many letters; a line ends after a token that ends it."""
-    places, line, start = [], 0, 0
+def _layout(tokens: Sequence[str], line_length: int) -> list[tuple[int, int, str]]:
+    """Return line, start column and text of each token; a token that ends with a line break ends its line."""
+    placed, line, start = [], 0, 0
     for token in tokens:
-        # A space inside is a space; a token that is nothing else, or an accent alone, would not be seen.
-        is_seen = token.strip() and not unicodedata.combining(token[0])
-        text = cut(visible(token) if is_seen else label(token), min(LONGEST_TOKEN, letters))
-        trimmed = text.lstrip(" ")
-        width = max(1, columns(text))
-        if start and start + width > letters:
+        # Spaces are shown as spaces, except in tokens that would be invisible: white space or a combining character.
+        is_visible = token.strip() and not unicodedata.combining(token[0])
+        text = cut(visible(token) if is_visible else label(token), min(LONGEST_TOKEN, line_length)) or " "
+        if start and start + columns(text) > line_length:
             line, start = line + 1, 0
-        places.append(_Place(line, start, width, trimmed, columns(text) - columns(trimmed)))
-        start += width
+        placed.append((line, start, text))
+        start += columns(text)
         if token.endswith("\n"):
             line, start = line + 1, 0
-    return places
+    return placed
 
 
 def columns(text: str) -> int:
-    """Return how many letters of a fixed font a text takes."""
+    """Return the width of a text in characters of a monospaced font."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text

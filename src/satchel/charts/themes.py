@@ -1,143 +1,88 @@
-"""Themes: the colours and the type of a picture, apart from what it shows.
-
-Colours are told apart by people of any colour vision (Okabe and Ito). A chart names a colour by its part (`ramp`,
-`diverging`, `category`, the style `other`), and a theme says which colour that is.
-"""
+"""Themes: palette, type size and scale of a chart."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from satchel.charts import palette
+from satchel.charts.palette import Palette
 from satchel.errors import SettingsError
 
-# The first of these that is there; DejaVu knows the sign for a space, and most scripts.
+# DejaVu contains the space mark and most scripts.
 FONT = "DejaVu Sans, Segoe UI, Helvetica Neue, Arial, sans-serif"
-FIXED_FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+MONOSPACE = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours and sizes of a picture. Sizes are in pixels."""
+    """Colours and sizes of a chart. Sizes are in pixels; the scales multiply the default cell and plot sizes."""
 
-    background: str
-    text: str
-    # Second to what is shown: axes, notes.
-    quiet: str
-    # Lines between cells, and the grid.
-    faint: str
-    # Of a cell whose number is zero.
-    zero: str
-    adds: str
-    takes: str
-    category: tuple[str, ...]
-    # Of the type beside axes; everything else follows from it.
-    size: float = 11
-    line: float = 2
-    # How much larger cells and plots are than a chart asks for.
-    cells: float = 1
-    plots: float = 1
+    palette: Palette
+    font_size: float = 11
+    line_width: float = 2
+    cell_scale: float = 1
+    plot_scale: float = 1
 
     def config(self, width: float | None = None) -> dict[str, Any]:
-        """Return the `config` of a Vega-Lite chart, whose names are cut where they would fill this many pixels."""
-        room = 60 * self.size if width is None else width
-        words = {"labelColor": self.text, "titleColor": self.quiet, "titleFontWeight": "normal"}
-        sizes = {"labelFontSize": self.size, "titleFontSize": self.size}
+        """Return the `config` of a Vega-Lite chart of at most this width; longer labels are cut."""
+        colours, size = self.palette, self.font_size
+        room = 60 * size if width is None else width
+        text = {
+            "labelColor": colours.ink,
+            "titleColor": colours.ink2,
+            "titleFontWeight": "normal",
+            "labelFontSize": size,
+            "titleFontSize": size,
+        }
         return {
-            "background": self.background,
+            "background": colours.paper,
             "padding": 8,
             "font": FONT,
-            "view": {"stroke": None, "continuousWidth": 420, "continuousHeight": 260},
+            "view": {"stroke": None},
             "title": {
                 "anchor": "start",
-                "color": self.text,
-                "fontSize": self.size + 3,
+                "color": colours.ink,
+                "fontSize": size + 3,
                 "fontWeight": 600,
-                "subtitleColor": self.quiet,
-                "subtitleFontSize": self.size,
+                "subtitleColor": colours.ink2,
+                "subtitleFontSize": size,
                 "subtitlePadding": 4,
                 "offset": 10,
             },
             "axis": {
-                **words,
-                **sizes,
-                "domainColor": self.quiet,
-                "tickColor": self.quiet,
-                "gridColor": self.faint,
+                **text,
+                "domainColor": colours.edge,
+                "tickColor": colours.edge,
+                "gridColor": colours.rule,
                 "titlePadding": 8,
-                "labelLimit": min(26 * self.size, 0.36 * room),
-                "titleLimit": 60 * self.size,
+                "labelLimit": min(26 * size, 0.36 * room),
+                "titleLimit": 60 * size,
             },
             "legend": {
-                **words,
-                **sizes,
-                "gradientLength": 10 * self.size,
-                "symbolSize": 0.8 * self.size**2,
-                "symbolStrokeWidth": self.line,
-                "labelLimit": min(28 * self.size, 0.7 * room),
-                "titleLimit": min(28 * self.size, 0.36 * room),
+                **text,
+                "gradientLength": 10 * size,
+                "symbolSize": 0.8 * size**2,
+                "symbolStrokeWidth": self.line_width,
+                "labelLimit": min(28 * size, 0.7 * room),
+                "titleLimit": min(28 * size, 0.36 * room),
             },
-            "header": {**words, **sizes},
-            "mark": {"color": self.adds},
-            "line": {"strokeWidth": self.line},
-            "rule": {"strokeWidth": self.line, "color": self.adds},
-            "point": {"size": 14 * self.line**2, "filled": True, "opacity": 1},
-            "text": {"color": self.text, "fontSize": self.size},
-            "style": {
-                "other": {"color": self.takes},
-                "quiet": {"color": self.quiet},
-                "border": {"stroke": self.faint},
-                "ground": {"color": self.zero, "fill": self.zero, "stroke": self.faint},
-            },
-            # Colours are mixed as light is: other ways pass through hues of their own.
-            "range": {
-                "ramp": [self.zero, self.adds],
-                "diverging": [self.takes, self.zero, self.adds],
-                "category": list(self.category),
-            },
+            "mark": {"color": colours.pos},
+            "line": {"strokeWidth": self.line_width},
+            "rule": {"strokeWidth": self.line_width, "color": colours.pos},
+            "point": {"size": 14 * self.line_width**2, "filled": True, "opacity": 1},
+            "text": {"color": colours.ink, "fontSize": size},
+            "range": {"category": list(colours.category)},
         }
 
 
-INK, OTHER = "#0072B2", "#D55E00"
-LIGHT = Theme(
-    background="#ffffff",
-    text="#1f2933",
-    quiet="#5f6b7a",
-    faint="#e1e5ea",
-    zero="#ffffff",
-    adds=INK,
-    takes=OTHER,
-    category=(INK, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#a3abb5"),
-)
 THEMES = {
-    "light": LIGHT,
-    "dark": Theme(
-        background="#14181d",
-        text="#dfe4ea",
-        quiet="#9aa5b1",
-        faint="#2d343d",
-        zero="#1b2026",
-        adds="#6cc3f5",
-        takes="#ff9447",
-        category=("#6cc3f5", "#ff9447", "#2bc494", "#e39cc4", "#f0c445", "#4a90c2", "#f1f4f7", "#6f7a86"),
-    ),
-    "slides": Theme(
-        background="#ffffff",
-        text="#111820",
-        quiet="#3f4a57",
-        faint="#d5dae0",
-        zero="#ffffff",
-        adds=INK,
-        takes=OTHER,
-        category=LIGHT.category,
-        size=19,
-        line=4,
-        cells=1.7,
-        plots=1.4,
-    ),
+    "light": Theme(palette.LIGHT),
+    "dark": Theme(palette.DARK),
+    "slides": Theme(palette.LIGHT, font_size=19, line_width=4, cell_scale=1.7, plot_scale=1.4),
 }
 
 
 def theme_named(name: str) -> Theme:
-    """Return a theme."""
+    """Return the theme of this name."""
     if name not in THEMES:
-        raise SettingsError(f"found no theme named {name}", f"there is {', '.join(THEMES)}")
+        raise SettingsError(f"unknown theme {name}", f"expected {', '.join(THEMES)}")
     return THEMES[name]

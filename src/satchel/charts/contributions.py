@@ -1,0 +1,102 @@
+"""Contributions and sense weights: terms of a logit per token, sense and method."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+
+from satchel.charts.arrays import largest_magnitude, matrix, rounded
+from satchel.charts.figures import Figure
+from satchel.charts.heatmap import Cells, ColourScale, heatmap
+from satchel.charts.labels import name_labels, number_labels, token_labels
+from satchel.charts.themes import Theme
+
+# Maximum number of senses with a colour; with more, the senses of lowest total weight share the last one.
+MAX_COLOURS = 7
+
+
+def sense_contributions(tokens: Sequence[str], values: npt.ArrayLike, title: str) -> Figure:
+    """Return the contribution of each sense (column) of each token (row) to a logit: blue raises, orange lowers it."""
+    array = np.asarray(values, dtype=np.float64)
+    senses = array.shape[1] if array.ndim == 2 else 0
+    return heatmap(
+        token_labels(tokens),
+        number_labels(senses),
+        [Cells(array)],
+        ColourScale("contribution (logits)", largest_magnitude(array), signed=True),
+        title,
+        axes=("token", "sense"),
+    )
+
+
+def attribution(
+    tokens: Sequence[str], methods: Mapping[str, npt.ArrayLike], title: str = "Attribution per token"
+) -> Figure:
+    """Return the attribution of each token (column) by each method (row).
+
+    Methods have different units: the colours of each row are relative to its largest magnitude.
+    """
+    values = matrix([list(np.asarray(row)) for row in methods.values()], len(methods), len(tokens))
+    largest = np.array([largest_magnitude(row) or 1.0 for row in values]).reshape(-1, 1)
+    return heatmap(
+        name_labels(list(methods), 32),
+        token_labels(tokens),
+        [Cells(values / largest, tooltips={"attribution": [[f"{value:+.4g}" for value in row] for row in values]})],
+        ColourScale("relative to row", 1.0, signed=True),
+        title,
+        axes=("method", "token"),
+    )
+
+
+def sense_bars(tokens: Sequence[str], weights: npt.ArrayLike, title: str = "Sense weights per token") -> Figure:
+    """Return one bar per token, stacked by sense; the senses with the largest total weight have their own colour."""
+    values = matrix(weights, len(tokens))
+    senses = values.shape[1]
+    totals = np.nansum(np.where(np.isfinite(values), np.abs(values), 0.0), axis=0)
+    coloured = MAX_COLOURS if senses > MAX_COLOURS + 1 else senses
+    largest = sorted(np.argsort(-totals, kind="stable")[:coloured].tolist())
+    names = [*map(str, largest), *["others"] * (len(largest) < senses)]
+    groups = {sense: group for group, sense in enumerate(largest)}
+    records: list[dict[str, Any]] = [
+        {"row": row, "group": groups.get(sense, len(largest)), "sense": sense, "weight": weight}
+        for row, weights_N in enumerate(rounded(values))
+        for sense, weight in enumerate(weights_N)
+        if weight
+    ]
+    rows = token_labels(tokens)
+    step = max(10, min(20, 1400 // max(1, len(rows))))
+
+    def draw(theme: Theme, stretch: float) -> alt.Chart:
+        colours = alt.Scale(domain=list(range(len(names))), range="category")
+        chart: alt.Chart = (
+            alt.Chart({"values": records})
+            .transform_calculate(token="full_rows[datum.row]")
+            .mark_bar(aria=False, height=alt.RelativeBandSize(0.8))
+            .encode(
+                x=alt.X(
+                    "weight:Q",
+                    title="sense weight",
+                    stack="zero",
+                    axis=alt.Axis(tickCount=5),
+                    scale=alt.Scale(nice=False),
+                ),
+                y=alt.Y(
+                    "row:O",
+                    title=None,
+                    axis=rows.axis("rows", theme, step * theme.cell_scale),
+                    scale=alt.Scale(domain=list(range(len(rows)))),
+                ),
+                order=[alt.Order("group:Q"), alt.Order("sense:Q")],
+                color=alt.Color(
+                    "group:N", title="sense", scale=colours, legend=alt.Legend(labelExpr="senses[datum.value]")
+                ),
+                tooltip=["token:N", "sense:O", alt.Tooltip("weight:Q", format=".4~g")],
+            )
+            .properties(width=420 * theme.plot_scale * stretch, height=alt.Step(step * theme.cell_scale))
+            .add_params(*rows.parameters("rows"), alt.param(name="senses", value=names))
+        )
+        return chart
+
+    return Figure(draw, title)

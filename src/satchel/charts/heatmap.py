@@ -1,0 +1,174 @@
+"""Heat maps: matrices as colours, with a label for each row and column.
+
+Values are stored as one list in row-major order and indexed by the chart: a tenth of the size of one record per cell.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+
+from satchel.charts.arrays import matrix, rounded
+from satchel.charts.figures import Figure
+from satchel.charts.labels import Labels
+from satchel.charts.palette import Palette
+from satchel.charts.themes import Theme
+from satchel.text.display import visible
+
+# Last step of the palette's scales in a matrix without numbers.
+STEPS = 7
+# Signed values are shown by (magnitude / largest) ** exponent, so that small ones stay visible.
+SIGNED_EXPONENT = 0.75
+# Heat maps of more cells omit zeros, which have the colour of the background.
+MANY_CELLS = 2500
+# Maximum total width of columns that are as wide as their labels, in pixels.
+MAX_UPRIGHT = 560
+# Heat maps of at most so many rows keep their height at any width.
+FEW_ROWS = 12
+
+
+@dataclass(frozen=True)
+class ColourScale:
+    """Mapping of values in [0, largest], or [-largest, largest] if signed, to colours; values outside are clamped."""
+
+    title: str
+    largest: float
+    signed: bool = False
+    exponent: float = 1.0
+    # Ranks from 1 (strongest) to `largest`, on a logarithmic scale.
+    is_rank: bool = False
+    has_legend: bool = True
+
+    def encoding(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> alt.Color:
+        """Return the colour encoding of the field `value`."""
+        if self.is_rank:
+            domain = np.geomspace(max(10.0, self.largest), 1, steps + 1)
+            powers = [10**power for power in range(1 + int(np.log10(domain[0])))]
+            legend = legend or alt.Legend(values=powers, format="d")
+        else:
+            exponent = SIGNED_EXPONENT if self.signed else self.exponent
+            positive = np.linspace(0, 1, steps + 1) ** (1 / exponent) * (self.largest or 1.0)
+            domain = np.concatenate([-positive[:0:-1], positive]) if self.signed else positive
+        scale = alt.Scale(
+            type="log" if self.is_rank else "linear",
+            domain=domain.tolist(),
+            range=palette.scale(steps, signed=self.signed),
+            interpolate="rgb",
+            clamp=True,
+        )
+        legend = (legend or alt.Legend()) if self.has_legend else None
+        return alt.Color("value:Q", scale=scale, title=self.title, legend=legend)
+
+    def cell_colour(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> Any:
+        """Return the colour encoding, with a grey for values that are not finite."""
+        return alt.condition("datum.value === null", alt.value(palette.rule2), self.encoding(palette, steps, legend))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values of a heat map; optionally texts in the cells, further texts of tooltips, and values of the selectors."""
+
+    values: npt.ArrayLike
+    texts: Sequence[Sequence[str]] | None = None
+    tooltips: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    selected: Mapping[str, str] = field(default_factory=dict)
+
+    def record(self, rows: int, columns: int) -> dict[str, Any]:
+        """Return the cells as lists in row-major order."""
+        texts = {f"tooltip {name}": cells for name, cells in self.tooltips.items()}
+        if self.texts is not None:
+            texts["text"] = self.texts
+        return {
+            **self.selected,
+            "value": rounded(matrix(self.values, rows, columns).reshape(-1)),
+            **{name: [visible(text) for row in cells for text in row] for name, cells in texts.items()},
+        }
+
+
+def heatmap(
+    rows: Labels,
+    columns: Labels,
+    tables: Sequence[Cells],
+    scale: ColourScale,
+    title: str,
+    *,
+    axes: tuple[str | None, str | None] = (None, None),
+    names: tuple[str, str] | None = None,
+    notes: Sequence[str] = (),
+    selectors: Sequence[alt.Parameter] = (),
+    cell: tuple[float, float] | None = None,
+) -> Figure:
+    """Return a heat map of the table whose `selected` values equal those of the selectors.
+
+    `axes` are the titles of rows and columns, `names` the same in tooltips; `cell` is the width and height of a cell.
+    """
+    records = [table.record(len(rows), len(columns)) for table in tables] or [{"value": []}]
+    lists: list[Any] = [name for name, part in records[0].items() if isinstance(part, list)]
+    width = max(1, len(columns))
+    upright_cell = max(26.0, columns.width(11) + 8)
+    if cell is None and width * upright_cell <= MAX_UPRIGHT:
+        cell = upright_cell, 26.0
+    base_width, base_height = cell or (cell_side(len(columns)), cell_side(len(rows)))
+    row_name, column_name = names or (axes[0] or "row", axes[1] or "column")
+    tooltips = [alt.Tooltip("row_name:N", title=row_name), alt.Tooltip("column_name:N", title=column_name)]
+    tooltips += [
+        alt.Tooltip(f"{name}:N", title=name.removeprefix("tooltip ")) for name in lists if name.startswith("tooltip ")
+    ] or [alt.Tooltip("value:Q", title=scale.title, format="+.4~g" if scale.signed else ".4~g")]
+
+    def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
+        palette = theme.palette
+        wide = base_width * theme.cell_scale * stretch
+        high = base_height * theme.cell_scale * (stretch if len(rows) > FEW_ROWS else 1)
+        is_upright = columns.are_numbers or columns.width(theme.font_size) <= wide
+        has_texts = "text" in lists and wide >= 24
+        base = alt.Chart().encode(
+            x=alt.X(
+                "column:O",
+                title=axes[1],
+                axis=columns.axis("columns", theme, wide, upright=is_upright),
+                scale=alt.Scale(domain=list(range(len(columns)))),
+            ),
+            y=alt.Y(
+                "row:O",
+                title=axes[0],
+                axis=rows.axis("rows", theme, high),
+                scale=alt.Scale(domain=list(range(len(rows)))),
+            ),
+        )
+        border = palette.rule if min(wide, high) >= 12 else alt.Undefined
+        # Texts stay legible on the lighter part of the scale only.
+        colour = scale.cell_colour(palette, palette.cell_steps if has_texts else STEPS)
+        layers = [
+            base.mark_rect(aria=False, invalid=None, stroke=border, strokeWidth=0.5).encode(
+                color=colour, tooltip=tooltips
+            )
+        ]
+        if has_texts:
+            size = max(6.0, min(theme.font_size - 1, 0.8 * high, 0.23 * wide))
+            text = base.mark_text(aria=False, invalid=None, limit=wide - 1, fontSize=size, color=palette.cell_ink)
+            layers.append(text.encode(text="text:N"))
+        chart = alt.layer(*layers, data={"values": records})
+        for selector in selectors:
+            chart = chart.transform_filter(f"datum.{selector.name} === {selector.name}")
+        chart = (
+            chart.transform_flatten(lists)
+            .transform_window(cell="row_number()")
+            .transform_calculate(row=f"floor((datum.cell - 1) / {width})", column=f"(datum.cell - 1) % {width}")
+        )
+        if len(rows) * len(columns) > MANY_CELLS:
+            chart = chart.transform_filter("datum.value !== 0")
+        chart = chart.transform_calculate(row_name="full_rows[datum.row]", column_name="full_columns[datum.column]")
+        frame = alt.ViewBackground(stroke=palette.rule)
+        chart = chart.properties(width=alt.Step(wide), height=alt.Step(high), view=frame)
+        return chart.add_params(*rows.parameters("rows"), *columns.parameters("columns"), *selectors)
+
+    selection = " + ', ' + ".join(str(selector.name) for selector in selectors)
+    return Figure(draw, title, notes, selection or None)
+
+
+def cell_side(count: int) -> float:
+    """Return the side of a cell for this number of rows or columns, in pixels."""
+    return max(8.0, min(20.0, 1000 // max(1, count)))

@@ -1,0 +1,62 @@
+"""Logit lens: predictions of each layer as a heat map.
+
+Shapes: L layers, T tokens.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from satchel.charts.arrays import largest_magnitude, matrix
+from satchel.charts.figures import Figure
+from satchel.charts.heatmap import Cells, ColourScale, cell_side, heatmap
+from satchel.charts.labels import full_text, label, name_labels, token_labels
+
+# Predictions are printed in the cells of at most so many tokens, and shown in tooltips only beyond.
+MAX_PRINTED = 40
+
+
+def logit_lens(
+    tokens: Sequence[str],
+    layers: Sequence[str],
+    predictions: Sequence[Sequence[str]],
+    nats: npt.ArrayLike,
+    ranks: npt.ArrayLike,
+    *,
+    targets: Sequence[str] = (),
+    measure: Literal["probability", "rank"] = "probability",
+    title: str = "Logit lens",
+) -> Figure:
+    """Return the most probable next token at each layer (row, last layer on top) and token (column).
+
+    `nats` (L, T) are the surprisals and `ranks` (L, T) the ranks from 1 of the actual next tokens, `targets`; the
+    colour shows their probability or rank. Positions without a next token have nan and 0.
+    """
+    costs, places = matrix(nats, len(layers), len(tokens)), matrix(ranks, len(layers), len(tokens))
+    has_target = np.isfinite(costs) & (places >= 1)
+    probabilities = np.exp(-np.where(has_target, costs, np.inf))
+    values = np.where(has_target, places if measure == "rank" else probabilities, np.nan)
+    actual = [full_text(text) for text in [*targets, *[""] * len(tokens)][: len(tokens)]]
+    tooltips = {
+        "prediction": [[full_text(text) for text in row] for row in predictions],
+        **({"next token": [actual for _ in layers]} if targets else {}),
+        "probability of next token": [[f"{probability:.4g}" for probability in row] for row in probabilities],
+        "rank of next token": [[f"{place:.0f}" if np.isfinite(place) else "" for place in row] for row in places],
+    }
+    cells = Cells(
+        values[::-1],
+        [[label(text) for text in row] for row in reversed(predictions)],
+        {name: rows[::-1] for name, rows in tooltips.items()},
+    )
+    return heatmap(
+        name_labels(list(reversed(layers))),
+        token_labels(tokens),
+        [cells],
+        ColourScale(measure, largest_magnitude(values) if measure == "rank" else 1.0, is_rank=measure == "rank"),
+        title,
+        axes=("layer", "token"),
+        notes=[f"cell: most probable next token; colour: {measure} of the actual next token"],
+        cell=(62, 24) if len(tokens) <= MAX_PRINTED else (cell_side(len(tokens)), 20),
+    )
