@@ -169,7 +169,7 @@ def test_a_comparison_tells_values_and_intervals(models: dict[str, Any]) -> None
 def test_an_explanation_tells_parts_that_add_up(models: dict[str, Any]) -> None:
     found = models["backpack"].contributions(TEXT, "sat", "dog")
     page = shown(found)
-    assert "What adds to sat rather than dog" in page.text
+    assert "Contribution to the logit of sat minus that of dog" in page.text
     added = found.values.sum(axis=1)
     assert f"the words add {added.sum():+.4f}, the bias {found.constant:+.4f}: together {found.logit:+.4f}" in page.text
     assert added.sum() + found.constant == pytest.approx(found.logit)

@@ -19,7 +19,6 @@ from satchel.data.tokens import decoded, open_tokens
 from satchel.errors import RunError, SettingsError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.display import visible
 
 # How much of the held-out text is looked at, in characters, and how many samples and words are shown.
 EXCERPT, SAMPLES, WORDS = 200, 3, 4
@@ -147,8 +146,7 @@ def _senses(model: LanguageModel | Classifier, excerpt: str) -> str:
     shown = "".join(model.senses(word, top=6)._repr_html_() for word in words)
     if isinstance(model, LanguageModel):
         found = model.contributions(excerpt)
-        title = f"What adds to the score of {visible(found.target, spaces=True)}"
-        shown += _chart(charts.sense_contributions(found.words, found.values, title), "contributions")
+        shown += _chart(found.picture(), "contributions")
     return html.section("Senses", shown)
 
 

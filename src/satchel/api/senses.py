@@ -140,8 +140,8 @@ class Explanation:
     @property
     def title(self) -> str:
         """What is explained."""
-        rather = "" if self.versus is None else f" rather than {visible(self.versus, spaces=True)}"
-        return f"What adds to {visible(self.target, spaces=True)}{rather}"
+        versus = "" if self.versus is None else f" minus that of {visible(self.versus, spaces=True)}"
+        return f"Contribution to the logit of {visible(self.target, spaces=True)}{versus}"
 
     def largest(self, count: int = MOST_SENSES) -> list[tuple[str, int, float]]:
         """Return the words, their senses and what these add, those first that add or take away most."""

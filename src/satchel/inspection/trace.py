@@ -204,7 +204,7 @@ class Trace:
         maps = self.maps(which)
         if layer is not None and head is not None:
             return charts.attention_map(
-                maps.rows, maps.columns, maps[layer, head], f"Where words look: layer {layer}, head {head}"
+                maps.rows, maps.columns, maps[layer, head], f"Attention weights, layer {layer}, head {head}"
             )
         return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
 
