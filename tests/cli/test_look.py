@@ -189,7 +189,7 @@ def test_a_report_is_one_page_that_asks_for_nothing(cli: Cli, runs: dict[str, Pa
         ("transformer", ["attention", TEXT, "--form", "pie"], "expected matrix, lines, grid"),
         ("transformer", ["attention", TEXT, "--target", "mat"], "a target is for translators"),
         ("transformer", ["surprise", TEXT, "--versus", "mat"], "--versus is not for surprise"),
-        ("transformer", ["attention", TEXT, "-o", "map.bmp"], "found the ending '.bmp'"),
+        ("transformer", ["attention", TEXT, "-o", "map.bmp"], "unsupported file extension '.bmp'"),
         ("transformer", ["attention", TEXT, "-o", "map.svg", "--width", "wide"], "found the width wide"),
         ("transformer", ["attention", TEXT, "-o", "map.svg", "--theme", "pink"], "pink"),
         ("transformer", ["contributions", TEXT], "is no Backpack"),

@@ -70,7 +70,7 @@ class Figure:
         }
         if path.suffix.lower() not in writers:
             raise SettingsError(
-                f"cannot write a figure as {path.suffix!r}", f"expected {', '.join(ENDINGS)}", where=str(path)
+                f"unsupported file extension {path.suffix!r}", f"expected {', '.join(ENDINGS)}", where=str(path)
             )
         durable.write_file(path, writers[path.suffix.lower()]())
 
