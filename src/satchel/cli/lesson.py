@@ -1,4 +1,4 @@
-"""`satchel lesson`: the lectures' worked examples, step by step."""
+"""`satchel lesson`: the worked examples of the lectures, step by step."""
 
 import sys
 from dataclasses import asdict
@@ -12,15 +12,15 @@ from satchel.cli.options import AsJson
 from satchel.cli.output import TEXT, emit_json, message, print_table
 
 if TYPE_CHECKING:
-    from satchel.lessons import Lesson, Step
+    from satchel.lessons import Step, Steps
 
 
 def lesson(
-    name: Annotated[str | None, Argument(help="Which one; without it they are listed.")] = None,
-    settings: Annotated[list[str] | None, Option("--set", help="A dial of the lesson, such as q=0,10.")] = None,
-    ask: Annotated[bool, Option("--ask", help="Be asked what the lecture asks, before it is shown.")] = False,
+    name: Annotated[str | None, Argument(help="Name of the lesson; without it, list all lessons.")] = None,
+    settings: Annotated[list[str] | None, Option("--set", help="Setting of the lesson, such as q=0,10.")] = None,
+    ask: Annotated[bool, Option("--ask", help="Ask the questions of the lecture before showing the answers.")] = False,
     out: Annotated[
-        Path | None, Option("-o", "--out", help="Write it: .html, .svg, .png, .pdf, .tex or .ipynb (a notebook).")
+        Path | None, Option("-o", "--out", help="Write a file: .html, .svg, .png, .pdf, .tex or .ipynb (a notebook).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,6 +28,7 @@ def lesson(
     from satchel import config
     from satchel.errors import SettingsError
     from satchel.lessons import LESSONS
+    from satchel.lessons.steps import format_setting
 
     if out is not None:
         _check_file(out, name, ask=ask, as_json=as_json)
@@ -39,78 +40,62 @@ def lesson(
 
         near = difflib.get_close_matches(name, LESSONS, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
-        raise SettingsError(f"there is no lesson {name}", f"{guess}there is {', '.join(LESSONS)}")
-    chosen = LESSONS[name]
-    steps = chosen.run(**config.parse_assignments(settings or []))
+        raise SettingsError(f"there is no lesson {name}", f"{guess}the lessons are {', '.join(LESSONS)}")
+    steps = LESSONS[name].run(**config.parse_assignments(settings or []))
     if out is not None:
         steps.save(out)
         message(f"wrote {out}")
         return
     if as_json:
-        emit_json(_as_json(chosen, steps))
+        emit_json(_as_json(steps))
         return
-    print(f"{chosen.title} ({chosen.source})")
+    print(f"{steps.lesson.title} ({steps.lesson.source})")
     for step in steps:
         _show(step, ask=ask and bool(step.question))
-    dials = ", ".join(f"{key}={_dial(field.default)}" for key, field in chosen.dials.model_fields.items())
-    message(f"\ndials (--set): {dials}")
+    fields = steps.lesson.settings_class.model_fields.items()
+    message(f"\nsettings (--set): {', '.join(f'{key}={format_setting(field.default)}' for key, field in fields)}")
 
 
 def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> None:
-    """Refuse, before anything is computed, a file that could not be written."""
+    """Raise if the lesson cannot be written to this file with these options."""
     from satchel.errors import SettingsError
     from satchel.lessons import files
 
     if ask or as_json:
         other = "--ask asks in the terminal" if ask else "--json prints the steps"
-        raise SettingsError(f"{other}, -o writes them to a file", "give one of the two")
+        raise SettingsError(f"{other}, -o writes them to a file", "use only one of the two options")
     if name is None:
-        raise SettingsError(
-            "-o writes a lesson, found no name of one", f"for example satchel lesson attention -o {out}"
-        )
+        raise SettingsError("-o needs the name of a lesson", f"for example satchel lesson attention -o {out}")
     files.check_ending(out)
 
 
 def _list(as_json: bool) -> None:
     from satchel.lessons import LESSONS
 
+    rows = [[lesson.name, lesson.title, lesson.source] for lesson in LESSONS.values()]
     if as_json:
-        emit_json(
-            {"lessons": [{"name": each.name, "title": each.title, "source": each.source} for each in LESSONS.values()]}
-        )
+        emit_json({"lessons": [dict(zip(("name", "title", "source"), row, strict=True)) for row in rows]})
         return
-    print_table(
-        {"name": TEXT, "title": TEXT, "lecture": TEXT},
-        [[each.name, each.title, each.source] for each in LESSONS.values()],
-    )
-    message("\nnext: satchel lesson attention --ask")
-
-
-def _dial(value: object) -> str:
-    return (
-        ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in value)
-        if isinstance(value, tuple)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    print_table({"name": TEXT, "title": TEXT, "lecture": TEXT}, rows)
+    message("
+next: satchel lesson attention --ask")
 
 
 def _show(step: "Step", *, ask: bool) -> None:
-    from satchel.lessons.steps import lines
+    from satchel.lessons.steps import text_lines
 
     print(f"\n{step.title}")
     if ask:
         _ask(step)
-    for line in _wrapped(step.text):
+    for line in _wrap(step.text):
         print(f"  {line}")
     for matrix in step.matrices:
         print(f"\n  {matrix.name}" if matrix.name else "")
-        for line in lines(matrix):
+        for line in text_lines(matrix):
             print(f"    {line}")
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     import shutil
     import textwrap
 
@@ -119,31 +104,32 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _ask(step: "Step") -> None:
-    """Ask, check the answer where there is one to check, and go on to show it."""
-    from satchel.lessons.steps import is_right
+    """Print the question, read an answer, and print whether it is correct if it can be checked."""
+    from satchel.lessons.steps import is_correct
 
-    print(f"  ? {step.question}")
+    for number, line in enumerate(_wrap(step.question)):
+        print(f"  {' ' if number else '?'} {line}")
     print("  > ", end="", flush=True)
-    said = sys.stdin.readline().strip()
+    answer = sys.stdin.readline().strip()
     if not sys.stdin.isatty():
-        print(said)
-    if not said or not step.answer:
-        return
-    print("  right." if is_right(said, step.answer) else "  not quite:")
+        print(answer)
+    if answer and step.answer:
+        print("  correct." if is_correct(answer, step.answer) else "  not correct:")
 
 
-def _as_json(chosen: "Lesson", steps: list["Step"]) -> dict[str, Any]:
+def _as_json(steps: "Steps") -> dict[str, Any]:
+    lesson = steps.lesson
     return {
-        "name": chosen.name,
-        "title": chosen.title,
-        "source": chosen.source,
-        "items": list(chosen.items),
+        "name": lesson.name,
+        "title": lesson.title,
+        "source": lesson.source,
+        "items": list(lesson.items),
         "steps": [_plain(asdict(step)) for step in steps],
     }
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers as numbers: fractions become decimals."""
+    """Return the value with fractions converted to floats and tuples to lists."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

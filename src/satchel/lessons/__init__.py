@@ -1,4 +1,4 @@
-"""The lectures' worked examples, as functions with dials: `satchel.lessons.LESSONS["attention"].run(q=(0, 10))`."""
+"""The worked examples of the lectures, with settings: `satchel.lessons.LESSONS["attention"].run(q=(0, 10))`."""
 
 from satchel.lessons.registry import LESSONS as LESSONS
 from satchel.lessons.steps import Lesson as Lesson

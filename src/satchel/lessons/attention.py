@@ -1,129 +1,132 @@
-"""Attention by hand: looking for a B among As (items 13 to 22)."""
+"""Attention by hand: one query over a string of As and Bs (items 13 to 22)."""
 
 import math
-from fractions import Fraction
-from itertools import product as every
+from itertools import product
 
 from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Step, dot, exact, product, softmax, weighted_sum
+from satchel.lessons.arithmetic import Number, attend, exact, identity, matmul, mean, multiply, softmax, transpose
+from satchel.lessons.checks import check_above
+from satchel.lessons.steps import Step, format_cells, matrix, step, vector
 
+# Maximum length of the string: the last step enumerates all 2^n strings of length n.
 LONGEST = 12
 LETTERS = {"A": (1, 0), "B": (0, 1)}
 
 
 def attention(
-    sequence: str = "AABA",
-    q: tuple[float, float] = (0, 1),
-    base: float = 3,
-    sharp: float = 10,
+    sequence: str = "AABA", q: tuple[float, float] = (0, 1), base: float = 3, sharp: float = 10
 ) -> list[Step]:
-    """Return how a query finds the Bs of a sequence: scores, weights, output; then with a sharper query."""
-    if not sequence or set(sequence) - set(LETTERS):
-        raise SettingsError(f"sequence: found {sequence!r}, expected As and Bs", "for example --set sequence=AABA")
-    if len(sequence) > LONGEST:
-        raise SettingsError(
-            f"sequence: found {len(sequence)} letters, expected at most {LONGEST}", "all strings are tried"
-        )
-    if base <= 1:
-        raise SettingsError(f"base: found {base:g}, expected more than 1", "for example --set base=3")
-    letters = tuple(sequence)
-    embeddings = [list(map(exact, LETTERS[letter])) for letter in letters]
-    query = list(map(exact, q))
-    steps = [
-        Step(
-            "The language",
-            "Strings of As and Bs. If all are A, the next is A; if any is B, the next is B. Attention is random "
-            "access into what came before: it looks for the B, wherever it stands.",
-            (Matrix("E", tuple(map(tuple, embeddings)), letters), Matrix("q", (tuple(query),))),
-        )
-    ]
-    steps += _once(letters, embeddings, query, base)
-    average = weighted_sum([Fraction(1, len(letters))] * len(letters), embeddings)
-    steps.append(
-        Step(
-            "Compared with a DAN",
-            "The mean of the embeddings, which is what a deep averaging network sees (the notes print 'arg' for "
-            "'avg'). Attention is biased towards what the query looks for.",
-            (Matrix("average", (tuple(average),)),),
-            "What would a DAN, the plain average, give?",
-            tuple(average),
-        )
-    )
-    sharper = [exact(sharp) * number for number in query]
-    scores = [dot(row, sharper) for row in embeddings]
-    weights = softmax(scores, base)
-    steps.append(
-        Step(
-            f"A query {sharp:g} times as long",
-            "The same direction, only longer: almost all of the weight goes to what it looks for.",
-            (
-                Matrix("scores", (tuple(scores),), columns=letters),
-                Matrix("weights", (tuple(weights),), columns=letters),
-                Matrix("output", (tuple(weighted_sum(weights, embeddings)),)),
-            ),
-            f"What new scores do we get with q = [{', '.join(f'{float(n):g}' for n in sharper)}]?",
-            tuple(scores),
-        )
-    )
-    decoupled = product(product(embeddings, [[1, 0], [0, 1]]), [[exact(sharp) * n] for n in query])
-    steps.append(
-        Step(
-            "Keys and queries of their own",
-            f"Scores = (E W^K)(W^Q q), with W^K the identity and W^Q {sharp:g} times the identity: the same scores. "
-            "Keys and queries no longer have to be the embeddings.",
-            (Matrix("scores", (tuple(row[0] for row in decoupled),), columns=letters),),
-        )
-    )
-    steps.append(_every_string(len(letters)))
-    return steps
-
-
-def _once(letters: tuple[str, ...], embeddings: list[list[Number]], query: list[Number], base: float) -> list[Step]:
-    scores = [dot(row, query) for row in embeddings]
-    weights = softmax(scores, base)
-    output = weighted_sum(weights, embeddings)
-    e = "the true e" if base == math.e else f"e = {base:g}, as the lecture has it so that fractions come out"
+    """Return the steps of attention with the query q, then with the query sharp * q."""
+    embeddings = embed_letters(sequence, LONGEST)
+    check_above("base", base, 1, example=3)
+    letters, query, factor = tuple(sequence), [exact(number) for number in q], exact(sharp)
+    (long_query,) = multiply(factor, [query])
+    (long_scores,), (long_weights,), (long_output,) = attend([long_query], embeddings, embeddings, base=base)
+    decoupled = matmul(matmul(embeddings, identity(2)), matmul(multiply(factor, identity(2)), transpose([query])))
     return [
-        Step(
+        step(
+            "The language",
+            "Strings of As and Bs: the next letter is A if all letters are A, and B if any letter is B. Attention "
+            "gives random access to the context: a query such as [0, 1] finds a B at any position.",
+            matrix("E", embeddings, letters),
+            vector("q", query),
+        ),
+        *_scores_to_output(letters, embeddings, query, base),
+        step(
+            "Comparison with a DAN",
+            "A deep averaging network (DAN) weights all embeddings equally: its input is their mean. Attention is "
+            "biased towards the keys that match the query. (The notes print 'arg' for 'avg'.)",
+            vector("mean", mean(embeddings)),
+            question="What is the mean of the embeddings, the input of a DAN?",
+            answer=mean(embeddings),
+        ),
+        step(
+            f"A query {sharp:g} times as long",
+            f"The query has the same direction, but the scores are {sharp:g} times as large: the softmax puts almost "
+            "all weight on the keys with the highest score.",
+            vector("scores", long_scores, letters),
+            vector("attention weights", long_weights, letters),
+            vector("output", long_output),
+            question=f"What new scores do we get with q = [{format_cells(long_query)}]?",
+            answer=long_scores,
+        ),
+        step(
+            "Separate projections for keys and queries",
+            f"Scores = (E W^K)(W^Q q) with W^K = I and W^Q = {sharp:g} I: the same scores. With the projection "
+            "matrices, keys and queries can differ from the embeddings.",
+            vector("scores", (row[0] for row in decoupled), letters),
+        ),
+        _all_strings(len(letters)),
+    ]
+
+
+def embed_letters(sequence: str, longest: int) -> list[list[Number]]:
+    """Return the embeddings of a string of As and Bs; raise if it contains other letters or is too long."""
+    if set(sequence) - set(LETTERS) or not 1 <= len(sequence) <= longest:
+        raise SettingsError(
+            f"sequence: found {sequence[:40]!r}, expected 1 to {longest} letters A or B",
+            "for example --set sequence=AABA",
+        )
+    return [[exact(number) for number in LETTERS[letter]] for letter in sequence]
+
+
+def describe_base(base: float) -> str:
+    """Return the description of the base of the softmax."""
+    return (
+        "base e"
+        if base == math.e
+        else f"base {base:g} instead of e (the lecture uses 3, so that the weights are fractions)"
+    )
+
+
+def _scores_to_output(
+    letters: tuple[str, ...], embeddings: list[list[Number]], query: list[Number], base: float
+) -> list[Step]:
+    (scores,), (weights,), (output,) = attend([query], embeddings, embeddings, base=base)
+    return [
+        step(
             "1. Score each key",
-            "The dot product of each key with the query; the keys are the embeddings, for now.",
-            (Matrix("scores", (tuple(scores),), columns=letters),),
-            "What is the score of each key?",
-            tuple(scores),
+            "The score of a key is its dot product with the query, s_i = k_i . q. Here the keys are the embeddings, "
+            "k_i = e_i.",
+            vector("scores", scores, letters),
+            question="What is the score of each key?",
+            answer=scores,
         ),
-        Step(
+        step(
             "2. Softmax",
-            f"Each score's power of e, shared out; {e}.",
-            (Matrix("weights", (tuple(weights),), columns=letters),),
-            "What are the weights?",
-            tuple(weights),
+            f"alpha_i = e^s_i / sum_j e^s_j, computed with {describe_base(base)}.",
+            vector("attention weights", weights, letters),
+            question="What are the attention weights?",
+            answer=weights,
         ),
-        Step(
+        step(
             "3. Output",
-            "The sum of the embeddings, each times its weight.",
-            (Matrix("output", (tuple(output),)),),
-            "What is the output?",
-            tuple(output),
+            "The output is the weighted sum of the values, sum_i alpha_i e_i. Here the values are the embeddings.",
+            vector("output", output),
+            question="What is the output?",
+            answer=output,
         ),
     ]
 
 
-def _every_string(length: int) -> Step:
-    """Return how sharp a query has to be for every string of this length to be told right."""
-    strings = ["".join(letters) for letters in every("AB", repeat=length)]
+def _all_strings(length: int) -> Step:
+    """Return the accuracy over all strings of this length for three lengths of the query."""
+    strings = ["".join(letters) for letters in product("AB", repeat=length)]
     rows = []
     for b in (1.0, math.log(max(length - 1, 1)) + 0.01, 10.0):
-        right = sum(_says(string, b) == ("B" if "B" in string else "A") for string in strings)
-        rows.append((f"{b:.4g}", f"{right} of {len(strings)}"))
-    return Step(
-        "How sharp is sharp enough?",
-        f"With q = [0, b] and the true e, one B among {length} letters outweighs the As if b > ln {length - 1}"
-        f"{f' = {math.log(length - 1):.4f}' if length > 1 else ''}. Over all strings of this length:",
-        (Matrix("right answers", tuple(rows), columns=("b", "right")),),
+        correct = sum(_predict(string, b) == ("B" if "B" in string else "A") for string in strings)
+        rows.append((f"{b:.4g}", f"{correct} of {len(strings)}"))
+    threshold = f"ln {length - 1} = {math.log(length - 1):.4f}" if length > 1 else "-inf"
+    return step(
+        "How long must the query be?",
+        f"With q = [0, b] and base e, a single B among {length} letters gets more weight than all As together if b > "
+        f"{threshold}. Predicting the letter with the larger weight, over all strings of this length:",
+        matrix("accuracy", rows, columns=("b", "correct")),
     )
 
 
-def _says(string: str, b: float) -> str:
+def _predict(string: str, b: float) -> str:
+    """Return the letter with the larger total attention weight for q = [0, b]."""
     weights = softmax([b if letter == "B" else 0.0 for letter in string])
-    of_b = float(sum((weight for weight, letter in zip(weights, string, strict=True) if letter == "B"), start=0.0))
-    return "B" if of_b > 1 / 2 else "A"
+    weight_of_b = float(sum(weight for weight, letter in zip(weights, string, strict=True) if letter == "B"))
+    return "B" if weight_of_b > 1 / 2 else "A"

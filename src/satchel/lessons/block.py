@@ -1,273 +1,241 @@
-"""The Transformer block: what comes along each arrow, and what each part is for (items 57 to 67)."""
+"""The Transformer block: the shapes and values of its intermediate results, and its parameters (items 57 to 67)."""
 
 import math
 import random
 from dataclasses import dataclass
 from fractions import Fraction
 
-from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Rows, Step, exact, product, softmax, transposed
+from satchel.lessons.arithmetic import Number, Rows, add, largest_difference, matmul, softmax, transpose
+from satchel.lessons.checks import check_heads, check_range, split_words
+from satchel.lessons.steps import Step, matrix, step, vector
 
 MOST_WORDS = 12
 WIDEST = 64
 WIDEST_HIDDEN = 512
-# More columns than this do not fit beside one another.
+# Maximum number of columns printed side by side.
 SHOWN = 10
-# What layer norm adds to a variance, so that a vector of equal numbers can be divided by its spread.
+# Added to the variance in layer normalisation, as in PyTorch, to avoid division by zero.
 EPSILON = 1e-5
+# Published models: blocks, d_model, heads, d_internal.
+PUBLISHED = {"Transformer (2017), encoder": (6, 512, 8, 2048), "GPT-3 (2020)": (96, 12288, 96, 4 * 12288)}
 
 
 def block(
     words: str = "the movie was great", width: int = 8, hidden: int = 32, heads: int = 2, seed: int = 0
 ) -> list[Step]:
-    """Return what a block makes of a sentence with weights drawn at random: shapes, values, counts of weights."""
-    sentence = tuple(words.split())
-    if not 2 <= len(sentence) <= MOST_WORDS:
-        raise SettingsError(
-            f"words: found {len(sentence)}, expected 2 to {MOST_WORDS}", 'for example --set words="the movie was great"'
-        )
-    if not 2 <= width <= WIDEST:
-        raise SettingsError(f"width: found {width}, expected 2 to {WIDEST}", "for example --set width=8")
-    if not 1 <= hidden <= WIDEST_HIDDEN:
-        raise SettingsError(f"hidden: found {hidden}, expected 1 to {WIDEST_HIDDEN}", "usual is four times the width")
-    if heads < 1 or width % heads:
-        raise SettingsError(
-            f"heads: found {heads} for a width of {width}, expected a divisor of it", "for example --set heads=1"
-        )
-    drawn = _Block.draw(sentence, width, hidden, heads, seed)
-    return [*_arrows(drawn, sentence), *_counts(width, hidden), *_sums_and_norms(), _paths(len(sentence))]
+    """Return the intermediate results of a randomly initialised block, its parameter counts, and its properties."""
+    sentence = split_words("words", words, 2, MOST_WORDS, "the movie was great")
+    check_range("width", width, 2, WIDEST, example=8)
+    check_range("hidden", hidden, 1, WIDEST_HIDDEN, example=4 * width)
+    check_heads(heads, width)
+    network = _Block.initialise(sentence, width, hidden, heads, seed)
+    return [*_forward(network, sentence), *_parameters(width, hidden), *_properties(), _path_lengths(len(sentence))]
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A block without biases, and an embedding for each word."""
+    """A post-norm Transformer block without biases, and the word embeddings."""
 
     embeddings: dict[str, list[float]]
-    query: Rows
-    key: Rows
-    value: Rows
-    out: Rows
-    widen: Rows
-    narrow: Rows
+    w_q: Rows
+    w_k: Rows
+    w_v: Rows
+    w_o: Rows
+    w_1: Rows
+    w_2: Rows
     heads: int
 
     @classmethod
-    def draw(cls, sentence: tuple[str, ...], width: int, hidden: int, heads: int, seed: int) -> "_Block":
-        """Return a block with weights drawn in the order in which they are used."""
-        source = random.Random(seed)
+    def initialise(cls, sentence: tuple[str, ...], width: int, hidden: int, heads: int, seed: int) -> "_Block":
+        """Return a block with random parameters, drawn in the order in which they are used."""
+        rng = random.Random(seed)
 
         def weights(rows: int, columns: int) -> list[list[float]]:
-            return [[source.gauss(0, 1) / math.sqrt(rows) for _ in range(columns)] for _ in range(rows)]
+            return [[rng.gauss(0, 1) / math.sqrt(rows) for _ in range(columns)] for _ in range(rows)]
 
-        embeddings = {word: [source.gauss(0, 1) for _ in range(width)] for word in dict.fromkeys(sentence)}
-        query, key, value, out = (weights(width, width) for _ in range(4))
-        return cls(embeddings, query, key, value, out, weights(width, hidden), weights(hidden, width), heads)
+        embeddings = {word: [rng.gauss(0, 1) for _ in range(width)] for word in dict.fromkeys(sentence)}
+        w_q, w_k, w_v, w_o = (weights(width, width) for _ in range(4))
+        return cls(embeddings, w_q, w_k, w_v, w_o, weights(width, hidden), weights(hidden, width), heads)
 
     def run(self, sentence: tuple[str, ...]) -> dict[str, Rows]:
-        """Return what comes along each arrow, in order."""
+        """Return the intermediate results by name, in order; Q to Z are those of the first head."""
         x = [self.embeddings[word] for word in sentence]
-        found: dict[str, Rows] = {"E": x}
-        own = len(x[0]) // self.heads
-        joined: list[list[Number]] = [[] for _ in x]
+        d_k = len(x[0]) // self.heads
+        concatenated: list[list[Number]] = [[] for _ in x]
+        first_head: dict[str, Rows] = {}
         for head in range(self.heads):
-            part = slice(head * own, (head + 1) * own)
-            q, k, v = ([row[part] for row in product(x, each)] for each in (self.query, self.key, self.value))
-            scores = [[score / math.sqrt(own) for score in row] for row in product(q, transposed(k))]
+            columns = slice(head * d_k, (head + 1) * d_k)
+            q, k, v = ([row[columns] for row in matmul(x, w)] for w in (self.w_q, self.w_k, self.w_v))
+            scores = [[score / math.sqrt(d_k) for score in row] for row in matmul(q, transpose(k))]
             a = [softmax(row) for row in scores]
-            z = product(a, v)
-            joined = [[*row, *more] for row, more in zip(joined, z, strict=True)]
-            # One head stands for all: the others have the same shapes.
+            z = matmul(a, v)
+            concatenated = [[*row, *more] for row, more in zip(concatenated, z, strict=True)]
             if head == 0:
-                found |= {"Q": q, "K": k, "V": v, "Q K^T / sqrt(d_k)": scores, "A = softmax": a, "Z = A V": z}
-        attended = product(joined, self.out)
-        first = _norm(_sum(x, attended))
-        hidden = _relu(product(first, self.widen))
-        collapsed = product(hidden, self.narrow)
-        return found | {
-            "heads side by side": joined,
-            "times W^O": attended,
-            "+ E": _sum(x, attended),
-            "layer norm": first,
-            "W_1, ReLU: explode": hidden,
-            "W_2: collapse": collapsed,
-            "+ what came in": _sum(first, collapsed),
-            "layer norm: out": _norm(_sum(first, collapsed)),
+                first_head = {"Q": q, "K": k, "V": v, "Q K^T / sqrt(d_k)": scores, "A = softmax": a, "Z = A V": z}
+        projected = matmul(concatenated, self.w_o)
+        normalised = _layer_norm(add(x, projected))
+        hidden = _relu(matmul(normalised, self.w_1))
+        collapsed = matmul(hidden, self.w_2)
+        return {
+            "E": x,
+            **first_head,
+            "concatenated heads": concatenated,
+            "times W^O": projected,
+            "residual: + E": add(x, projected),
+            "layer norm": normalised,
+            "feed-forward: W_1, ReLU": hidden,
+            "feed-forward: W_2": collapsed,
+            "residual: + layer norm": add(normalised, collapsed),
+            "layer norm: output": _layer_norm(add(normalised, collapsed)),
         }
 
     def feed_forward(self, x: Rows) -> Rows:
-        """Return what the feed-forward net makes of each row."""
-        return product(_relu(product(x, self.widen)), self.narrow)
-
-
-def _sum(first: Rows, second: Rows) -> list[list[Number]]:
-    return [[a + b for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)]
+        """Return the feed-forward network applied to each row."""
+        return matmul(_relu(matmul(x, self.w_1)), self.w_2)
 
 
 def _relu(x: Rows) -> list[list[Number]]:
     return [[max(number, 0) for number in row] for row in x]
 
 
-def _norm(x: Rows) -> list[list[Number]]:
-    """Return each row with mean 0 and variance 1."""
+def _layer_norm(x: Rows) -> list[list[Number]]:
+    """Return each row normalised to mean 0 and variance 1."""
     rows: list[list[Number]] = []
     for row in x:
         mean = sum(row) / len(row)
-        spread = math.sqrt(sum((number - mean) ** 2 for number in row) / len(row) + EPSILON)
-        rows.append([(number - mean) / spread for number in row])
+        deviation = math.sqrt(sum((number - mean) ** 2 for number in row) / len(row) + EPSILON)
+        rows.append([(number - mean) / deviation for number in row])
     return rows
 
 
-def _farthest(first: Rows, second: Rows) -> float:
-    pairs = zip(first, second, strict=True)
-    return max(abs(float(a - b)) for one, other in pairs for a, b in zip(one, other, strict=True))
-
-
-def _arrows(drawn: _Block, sentence: tuple[str, ...]) -> list[Step]:
+def _forward(network: _Block, sentence: tuple[str, ...]) -> list[Step]:
     n = len(sentence)
-    found = drawn.run(sentence)
-    attended, collapsed, last = found["layer norm"], found["W_2: collapse"], found["layer norm: out"]
-    alone = [row for each in attended for row in drawn.feed_forward([each])]
-    turned = drawn.feed_forward(attended[::-1])[::-1]
-    shorter = drawn.run(sentence[:-1])["layer norm: out"]
-    return [
-        Step(
-            "The arrows of a block",
-            f"Attention, sum, norm, feed-forward, sum, norm. d_model = {len(drawn.query)}, {drawn.heads} heads, d_k = "
-            f"d_v = {len(found['Q'][0])}; Q to Z are those of one head. W^O is d_v x d_model for each head, and all of "
-            "them stand below one another: it brings us back to d_model before the sum.",
-            (Matrix("shapes", tuple((f"{len(m)} x {len(m[0])}",) for m in found.values()), tuple(found)),),
-            f"{' '.join(sentence)}: what is the shape of A, that says how much each word takes from each?",
-            (n, n),
-        ),
-        Step(
-            "A map of attention",
-            "The first head. Rows are the words that look and sum to one; weights are random, so it finds nothing yet.",
-            (Matrix("A", tuple(map(tuple, found["A = softmax"])), sentence, sentence),),
-        ),
-        Step(
-            "The feed-forward net sees one word at a time",
-            "The same small net for each vector by itself: words one by one, or backwards, give the same rows.",
-            (
-                Matrix(
-                    "largest difference",
-                    ((_farthest(alone, collapsed), _farthest(turned, collapsed)),),
-                    columns=("one by one", "backwards"),
-                ),
-            ),
-        ),
-        Step(
-            "What comes out",
-            "A vector for each word, as wide as before, that depends on its context: below is also how far the first "
-            "word's moves without the last word. It has the shape of what went in, so blocks can be stacked, as many "
-            "as time and memory allow; or another layer makes a prediction of each vector.",
-            (
-                Matrix(f"out, up to {SHOWN} columns", tuple(tuple(row[:SHOWN]) for row in last), sentence),
-                Matrix(f"largest change at {sentence[0]}", ((_farthest(last[:1], shorter[:1]),),)),
-            ),
-            "What do Transformers produce for each word?",
-            ("vector", "encoding", "representation", "embedding"),
-        ),
-    ]
-
-
-def _counts(width: int, hidden: int) -> list[Step]:
-    attention, forward = 4 * width * width, 2 * width * hidden
-    tables = (("Transformer (2017), encoder", 6, 512, 8, 2048), ("GPT-3 (2020)", 96, 12288, 96, 4 * 12288))
-    sizes = tuple(
-        (layers, d, heads, d // heads, inner, f"{layers * (4 * d * d + 2 * d * inner):,}")
-        for _, layers, d, heads, inner in tables
+    results = network.run(sentence)
+    normalised, collapsed, outputs = (
+        results[name] for name in ("layer norm", "feed-forward: W_2", "layer norm: output")
     )
+    one_by_one = [row for vector in normalised for row in network.feed_forward([vector])]
+    in_reverse = network.feed_forward(normalised[::-1])[::-1]
+    without_last = network.run(sentence[:-1])["layer norm: output"]
     return [
-        Step(
-            "Where the weights are",
-            f"W^Q, W^K, W^V and W^O: 4 d^2 = {attention}. W_1 and W_2: 2 d d_internal = {forward}. With d_internal = "
-            "4 d that is 8 of 12 d^2, two thirds (biases and norms not counted).",
-            (
-                Matrix(
-                    "weights",
-                    ((attention, forward, Fraction(forward, attention + forward)),),
-                    columns=("attention", "feed-forward", "share of feed-forward"),
-                ),
-            ),
-            f"d_model = {width}, d_internal = {hidden}. What share of a block's weights has the feed-forward net?",
-            (Fraction(forward, attention + forward),),
+        step(
+            "The shapes in a block",
+            "Self-attention, residual connection, layer normalisation, feed-forward network, residual connection, "
+            f"layer normalisation. d_model = {len(network.w_q)}, {network.heads} heads, d_k = d_v = "
+            f"{len(results['Q'][0])}; Q to Z are those of the first head. W^O has d_v rows per head and d_model "
+            "columns: it maps the concatenated heads back to d_model. W_1 expands to d_internal ('explode' on the "
+            "slides), W_2 projects back ('collapse').",
+            matrix("shapes", ([f"{len(rows)} x {len(rows[0])}"] for rows in results.values()), results),
+            question=f"{' '.join(sentence)}: what is the shape of the matrix A of attention weights?",
+            answer=(n, n),
         ),
-        Step(
-            "Two that were trained",
-            "All blocks, without embeddings. The slides' d_head is d_k.",
-            (
-                Matrix(
-                    "sizes",
-                    sizes,
-                    tuple(row[0] for row in tables),
-                    ("blocks", "d_model", "heads", "d_k", "d_internal", "weights"),
-                ),
+        step(
+            "Attention weights",
+            "The attention map of the first head: rows are queries, columns are keys, and each row sums to 1. The "
+            "parameters are random, so the weights show no pattern.",
+            matrix("A", results["A = softmax"], sentence, sentence),
+        ),
+        step(
+            "The feed-forward network is applied to each position",
+            "The same network is applied to every position independently: computing the positions one by one or in "
+            "reverse order gives the same outputs.",
+            vector(
+                "largest difference",
+                (largest_difference(one_by_one, collapsed), largest_difference(in_reverse, collapsed)),
+                ("one by one", "reverse order"),
             ),
+        ),
+        step(
+            "The output",
+            "A context-dependent vector of width d_model for each word; the second matrix shows how much the vector of "
+            "the first word changes without the last word. The output has the shape of the input, so blocks can be "
+            "stacked, limited only by time and memory; or another layer makes a prediction from each vector.",
+            matrix(f"output, up to {SHOWN} columns", (row[:SHOWN] for row in outputs), sentence),
+            vector(f"largest change at {sentence[0]}", [largest_difference(outputs[:1], without_last[:1])]),
+            question="What do Transformers produce for each word?",
+            answer=("vector", "encoding", "representation", "embedding"),
         ),
     ]
 
 
-def _sums_and_norms() -> list[Step]:
-    depths = (1, 6, 12, 24)
+def _parameters(width: int, hidden: int) -> list[Step]:
+    attention, feed_forward = 4 * width * width, 2 * width * hidden
+    share = Fraction(feed_forward, attention + feed_forward)
+    sizes = [
+        (blocks, d, heads, d // heads, inner, f"{blocks * (4 * d * d + 2 * d * inner):,}")
+        for blocks, d, heads, inner in PUBLISHED.values()
+    ]
+    return [
+        step(
+            "Number of parameters",
+            f"W^Q, W^K, W^V and W^O: 4 d^2 = {attention}. W_1 and W_2: 2 d d_internal = {feed_forward}. With "
+            "d_internal = 4 d, the feed-forward network has 8 d^2 of 12 d^2, two thirds (without biases and layer "
+            "normalisation).",
+            vector(
+                "parameters", (attention, feed_forward, share), ("attention", "feed-forward", "share of feed-forward")
+            ),
+            question=f"d_model = {width}, d_internal = {hidden}. What is the share of the feed-forward parameters?",
+            answer=share,
+        ),
+        step(
+            "Published models",
+            "The parameters of all blocks, without embeddings. The slides write d_head for d_k.",
+            matrix("sizes", sizes, PUBLISHED, ("blocks", "d_model", "heads", "d_k", "d_internal", "parameters")),
+        ),
+    ]
+
+
+def _properties() -> list[Step]:
     slope = Fraction(1, 10)
-    small = [exact(0), exact(2)]
-    large = [2 * number for number in small]
+    rows: Rows = [[0, 2], [0, 4]]
+    normalised = _layer_norm(rows)
     return [
-        Step(
-            "Sums keep the gradient",
-            "A layer whose slope is 1/10 shrinks the gradient tenfold; with its input added the slope is 1 + 1/10. The "
-            "slides say that sums keep gradients from getting too small or too large: against growth it is rather the "
-            "norm that helps.",
-            (
-                Matrix(
-                    "gradient after",
-                    tuple((depth, float(slope**depth), float((1 + slope) ** depth)) for depth in depths),
-                    columns=("layers", "without sums", "with sums"),
-                ),
+        step(
+            "Residual connections preserve the gradient",
+            "A layer with derivative 1/10 shrinks the gradient by a factor of ten; with a residual connection the "
+            "derivative is 1 + 1/10. The slides say that residual connections keep gradients from becoming too small "
+            "or too large; against large gradients it is rather layer normalisation that helps.",
+            matrix(
+                "gradient",
+                [(depth, float(slope**depth), float((1 + slope) ** depth)) for depth in (1, 6, 12, 24)],
+                columns=("layers", "without residual", "with residual"),
             ),
-            "Two layers of slope 1/10, one after the other, each with its input added. What is the slope of both?",
-            ((1 + slope) ** 2,),
+            question="What is the derivative of two layers with derivative 1/10, each with a residual connection?",
+            answer=(1 + slope) ** 2,
         ),
-        Step(
-            "Layer norm keeps the scale",
-            "Each vector gets mean 0 and variance 1, however large it was: that speeds training and tames deep stacks.",
-            (Matrix("norm", tuple(map(tuple, _norm([small, large]))), ("of [0, 2]", "of [0, 4]")),),
-            "Layer norm makes [-1, 1] of [0, 2]. What does it make of [0, 4]?",
-            (-1, 1),
+        step(
+            "Layer normalisation controls the scale",
+            "Each vector is normalised to mean 0 and variance 1, whatever its scale. This speeds up training and "
+            "stabilises deep networks.",
+            matrix("layer norm", normalised, ("of [0, 2]", "of [0, 4]")),
+            question="Layer normalisation maps [0, 2] to [-1, 1]. To what does it map [0, 4]?",
+            answer=(-1, 1),
         ),
-        Step(
-            "What is not linear",
-            "What is linear gives twice as much for twice the input, and the negative for the negative. The slides "
-            "count two that are not, the feed-forward net (its ReLU) and the softmax; layer norm is a third.",
-            (
-                Matrix(
-                    "two inputs",
-                    (
-                        (*_relu([[1]])[0], *_relu([[-1]])[0]),
-                        (softmax([1, 0])[0], softmax([2, 0])[0]),
-                        (_norm([small])[0][1], _norm([large])[0][1]),
-                    ),
-                    ("ReLU of 1, -1", "softmax of [1, 0], [2, 0]", "norm of [0, 2], [0, 4]"),
-                ),
+        step(
+            "Non-linear parts",
+            "A linear function f satisfies f(2x) = 2 f(x) and f(-x) = -f(x). The slides count two non-linear parts, "
+            "the feed-forward network (its ReLU) and the softmax; layer normalisation is a third.",
+            matrix(
+                "values at two inputs",
+                (_relu([[1, -1]])[0], (softmax([1, 0])[0], softmax([2, 0])[0]), (normalised[0][1], normalised[1][1])),
+                ("ReLU of 1, -1", "softmax of [1, 0], [2, 0]", "layer norm of [0, 2], [0, 4]"),
             ),
-            "How many kinds of part in a block are not linear, if layer norm is counted?",
-            (3,),
+            question="How many kinds of non-linear parts does a block have, including layer normalisation?",
+            answer=3,
         ),
     ]
 
 
-def _paths(n: int) -> Step:
-    return Step(
-        "One layer from any word to any word",
-        "A recurrent net carries the first word through every one after it; attention looks straight at it, and all "
-        "positions are computed at once.",
-        (
-            Matrix(
-                "steps from the first word to the last",
-                tuple((length, length - 1, 1) for length in sorted({n, 10, 100, 1000})),
-                columns=("words", "recurrent", "attention"),
-            ),
+def _path_lengths(n: int) -> Step:
+    return step(
+        "Long-range dependencies in one layer",
+        "In a recurrent network, information from the first word passes through every later step. With self-attention "
+        "the last word attends to the first directly, and all positions are computed in parallel.",
+        matrix(
+            "path length from the first word to the last",
+            [(length, length - 1, 1) for length in sorted({n, 10, 100, 1000})],
+            columns=("words", "recurrent", "self-attention"),
         ),
-        "100 words: in how many layers of self-attention does the last word reach the first?",
-        (1,),
+        question="A text has 100 words. How many layers of self-attention connect the last word with the first?",
+        answer=1,
     )

@@ -1,13 +1,14 @@
-"""A classifier: words, a block, the mean, a linear map, a softmax (items 91, 92 and 93)."""
+"""Text classification: embeddings, one block, mean pooling, a linear layer and a softmax (items 91, 92 and 93)."""
 
 from fractions import Fraction
 
-from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Step, softmax, weighted_sum
+from satchel.lessons.arithmetic import Number, Rows, matmul, mean, softmax
+from satchel.lessons.checks import check_range, split_words
+from satchel.lessons.steps import Matrix, Step, matrix, step, vector
 
 MOST_WORDS = 12
-# What the words of the example say; all others say nothing.
-MEANINGS = {
+# Embeddings of the words of the example; all other words have the embedding (0, 0, 0).
+EMBEDDINGS = {
     "good": (1, 0, 0),
     "fine": (1, 0, 0),
     "lovely": (2, 0, 0),
@@ -19,127 +20,113 @@ MEANINGS = {
 }
 DIMENSIONS = ("good", "bad", "not")
 LABELS = ("positive", "negative")
-SCALE = 4  # of the linear map: how sure a mean makes it
-
-Vectors = list[list[Number]]
+# Weight of the linear layer: the logits are SCALE * good and SCALE * bad.
+SCALE = 4
 
 
 def classifier(text: str = "not bad , a lovely film", positions: bool = True, padding: int = 2) -> list[Step]:
-    """Return how a text gets its label, and what order and padding have to do with it."""
-    words = tuple(text.split())
-    if not 2 <= len(words) <= MOST_WORDS or not 0 <= padding <= MOST_WORDS:
-        raise SettingsError(
-            f"found {len(words)} words and {padding} of padding, expected 2 to {MOST_WORDS} and up to {MOST_WORDS}",
-            "for example --set text='not bad'",
-        )
+    """Return the steps from a text to its label, and the effects of padding and of word order."""
+    words = split_words("text", text, 2, MOST_WORDS, "not bad")
+    check_range("padding", padding, 0, MOST_WORDS, example=2)
     chances = probabilities(words, positions)
     label = LABELS[chances.index(max(chances))]
-    looked = weights(len(words), positions)
-    found = block(embedded(words), positions)
-    how = "each word looks at the one before it" if positions else "without positions all words look alike: at all"
+    weights = attention_weights(len(words), positions)
+    encodings = encode(words, positions)
+    pattern = (
+        "each word attends to the previous word (the first word to itself)"
+        if positions
+        else "without position encodings, every word attends to all words equally"
+    )
     return [
-        Step(
-            "The words",
-            "Each word says how good, how bad and how much of a `not` it is.",
-            (_matrix("E", embedded(words), words),),
+        step(
+            "Word embeddings",
+            "The dimensions are positive sentiment (good), negative sentiment (bad) and negation (not).",
+            _by_dimension("E", embed(words), words),
         ),
-        Step(
-            "Who looks at whom",
-            f"The block's attention: {how}.",
-            (
-                Matrix("weights", tuple(map(tuple, looked)), words, words),
-                _matrix("found", _found(embedded(words), looked), words),
-            ),
+        step(
+            "Self-attention",
+            f"In this block {pattern}. The output is the weighted sum of the embeddings.",
+            matrix("attention weights", weights, words, words),
+            _by_dimension("attention output", matmul(weights, embed(words)), words),
         ),
-        Step(
-            "What the block makes of it",
-            "A word that found a `not` means the opposite, as far as it found one.",
-            (_matrix("H", found, words),),
+        step(
+            "The output of the block",
+            "The feed-forward part exchanges good and bad of a word in proportion to the negation in its attention "
+            "output.",
+            _by_dimension("H", encodings, words),
         ),
-        Step(
-            "The mean of the sequence",
-            f"One vector for the text: the sum of the {len(words)} vectors over their number.",
-            (_matrix("mean", [mean(found)], ()),),
-            f"What is the mean of the `good` column of H, over {len(words)} words?",
-            (mean(found)[0],),
+        step(
+            "Mean pooling",
+            f"The text is represented by the mean of its {len(words)} vectors.",
+            _by_dimension("mean", [mean(encodings)]),
+            question=f"What is the mean of the column `good` of H, over {len(words)} words?",
+            answer=mean(encodings)[0],
         ),
-        Step(
-            "A linear map and a softmax",
-            f"{SCALE} times `good` is the score of positive, {SCALE} times `bad` that of negative.",
-            (Matrix("P", (tuple(chances),), (), LABELS),),
-            f"Which label does '{text}' get?",
-            (label,),
+        step(
+            "Linear layer and softmax",
+            f"The logit of positive is {SCALE} times `good`, the logit of negative {SCALE} times `bad`.",
+            vector("P", chances, LABELS),
+            question=f"Which label does '{text}' get?",
+            answer=label,
         ),
-        _padded(words, positions, padding),
-        _shuffled(words),
+        _padding(words, positions, padding),
+        _reversal(words),
     ]
 
 
-def embedded(words: tuple[str, ...]) -> Vectors:
-    """Return what each word says by itself."""
-    return [[Fraction(number) for number in MEANINGS.get(word.lower(), (0, 0, 0))] for word in words]
+def embed(words: tuple[str, ...]) -> list[list[Number]]:
+    """Return the embeddings of the words."""
+    return [[Fraction(number) for number in EMBEDDINGS.get(word.lower(), (0, 0, 0))] for word in words]
 
 
-def weights(length: int, positions: bool) -> Vectors:
-    """Return who looks at whom: at the word before, the first at itself; or everybody at everybody."""
+def attention_weights(length: int, positions: bool) -> list[list[Number]]:
+    """Return attention to the previous word (the first word: to itself), or uniform attention without positions."""
     if not positions:
         return [[Fraction(1, length)] * length for _ in range(length)]
-    return [[Fraction(other == max(0, place - 1)) for other in range(length)] for place in range(length)]
+    return [[Fraction(key == max(0, query - 1)) for key in range(length)] for query in range(length)]
 
 
-def block(vectors: Vectors, positions: bool) -> Vectors:
-    """Return the words in their context: good and bad change places as far as a `not` was found."""
-    changed: Vectors = []
-    for (good, bad, _), (*_, negated) in zip(vectors, _found(vectors, weights(len(vectors), positions)), strict=True):
-        changed.append([good + (bad - good) * negated, bad + (good - bad) * negated, Fraction(0)])
-    return changed
-
-
-def mean(vectors: Vectors) -> list[Number]:
-    """Return the mean of some vectors."""
-    return weighted_sum([Fraction(1, len(vectors))] * len(vectors), vectors)
+def encode(words: tuple[str, ...], positions: bool) -> list[list[Number]]:
+    """Return the outputs of the block: good and bad are exchanged in proportion to the attended negation."""
+    embeddings = embed(words)
+    attended = matmul(attention_weights(len(words), positions), embeddings)
+    return [
+        [good + (bad - good) * negation, bad + (good - bad) * negation, Fraction(0)]
+        for (good, bad, _), (*_, negation) in zip(embeddings, attended, strict=True)
+    ]
 
 
 def probabilities(words: tuple[str, ...], positions: bool) -> list[Number]:
-    """Return how likely a text is positive, and negative."""
-    good, bad, _ = mean(block(embedded(words), positions))
+    """Return the probabilities of the labels positive and negative."""
+    good, bad, _ = mean(encode(words, positions))
     return softmax([SCALE * good, SCALE * bad])
 
 
-def _found(vectors: Vectors, looked: Vectors) -> Vectors:
-    return [weighted_sum(row, vectors) for row in looked]
-
-
-def _padded(words: tuple[str, ...], positions: bool, padding: int) -> Step:
-    """Padding is there to make rows equally long: it must enter neither the mean nor the attention."""
-    right = mean(block(embedded(words), positions))
-    longer = (*words, *["<pad>"] * padding)
-    wrong = mean(block(embedded(longer), positions))
-    return Step(
-        "Padding is no text",
-        f"In a batch, short rows are filled up, here with {padding}. Left out of the attention and of the mean they "
-        "change nothing; let in, the text says less of everything than it did.",
-        (_matrix("mean", [right, wrong], ("left out", "let in")),),
-        f"What is `good` in the mean, if {padding} rows of padding are let in?",
-        (wrong[0],),
+def _padding(words: tuple[str, ...], positions: bool, padding: int) -> Step:
+    masked = mean(encode(words, positions))
+    unmasked = mean(encode((*words, *["<pad>"] * padding), positions))
+    return step(
+        "Padding must be masked",
+        f"In a batch, short texts are padded, here with {padding} positions. Masked in the attention and in the mean, "
+        "padding does not change the result; unmasked, it makes the mean smaller.",
+        _by_dimension("mean", [masked, unmasked], ("masked", "unmasked")),
+        question=f"What is `good` in the mean if {padding} padding positions are not masked?",
+        answer=unmasked[0],
     )
 
 
-def _shuffled(words: tuple[str, ...]) -> Step:
-    """Only a block that knows positions can tell a text from the same words in another order."""
-    backwards = tuple(reversed(words))
-    rows = {
-        "with positions": (probabilities(words, True)[0], probabilities(backwards, True)[0]),
-        "without": (probabilities(words, False)[0], probabilities(backwards, False)[0]),
-    }
-    return Step(
-        "The same words backwards",
-        "With positions another order may get another label. Without, every order has the same mean: always.",
-        (Matrix("P(positive)", tuple(rows.values()), tuple(rows), (" ".join(words), " ".join(backwards))),),
-        "By how much does P(positive) change without positions?",
-        (0,),
+def _reversal(words: tuple[str, ...]) -> Step:
+    orders = (words, words[::-1])
+    rows = [[probabilities(order, positions)[0] for order in orders] for positions in (True, False)]
+    return step(
+        "Word order",
+        "With position encodings, another word order can get another label. Without them the result is the same for "
+        "every order.",
+        matrix("P(positive)", rows, ("with positions", "without positions"), map(" ".join, orders)),
+        question="By how much does P(positive) change without position encodings?",
+        answer=0,
     )
 
 
-def _matrix(name: str, rows: Vectors, words: tuple[str, ...]) -> Matrix:
-    return Matrix(name, tuple(map(tuple, rows)), words, DIMENSIONS)
+def _by_dimension(name: str, rows: Rows, labels: tuple[str, ...] = ()) -> Matrix:
+    return matrix(name, rows, labels, DIMENSIONS)

@@ -1,130 +1,119 @@
-"""Two feed-forward language models: one that cannot see order, one that cannot see far (items 5 and 6)."""
+"""Two feed-forward language models: a deep averaging network and a fixed-window network (items 5 and 6)."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import permutations
 
-from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Rows, Step, softmax, weighted_sum
+from satchel.lessons.arithmetic import Number, Rows, identity, largest_difference, mean, softmax, weighted_sum
+from satchel.lessons.checks import split_words
+from satchel.lessons.steps import Matrix, Step, matrix, step
 
 MOST_WORDS = 5
-ROWS_SHOWN = 6
-# A word that the context does not have.
+MOST_ROWS = 6
+# A word that does not occur in the context.
 NEW = "<new>"
+
+Words = tuple[str, ...]
+Embeddings = dict[str, list[Number]]
 
 
 def dan(context: str = "the cat sat") -> list[Step]:
-    """Return what a deep averaging network and a position-sensitive network see of a context."""
-    words = tuple(context.split())
-    if not 2 <= len(words) <= MOST_WORDS:
-        raise SettingsError(
-            f"context: found {len(words)} words, expected 2 to {MOST_WORDS}", "for example --set context='the cat sat'"
-        )
+    """Return the inputs and predictions of a deep averaging network and of a fixed-window network for a context."""
+    words = split_words("context", context, 2, MOST_WORDS, "the cat sat")
     vocabulary = (*dict.fromkeys(words), NEW)
-    # Each word on a dimension of its own, as the lecture has its As and Bs.
-    vectors = {word: [Fraction(word == other) for other in vocabulary] for word in vocabulary}
+    embeddings = dict(zip(vocabulary, identity(len(vocabulary)), strict=True))
     orders = list(dict.fromkeys(permutations(words)))
     return [
-        Step(
+        step(
             "The embeddings",
-            "Each word has a dimension of its own, so nothing is hidden in the numbers.",
-            (Matrix("E", tuple(tuple(vectors[word]) for word in words), words, vocabulary),),
+            "One-hot vectors, so that each dimension of a result belongs to one word.",
+            matrix("E", (embeddings[word] for word in words), words, vocabulary),
         ),
-        *_averaging(words, orders, vectors),
-        _concatenating(orders, vectors),
-        _blind(words, vectors),
+        *_averaging(words, orders, embeddings),
+        _window(orders, embeddings),
+        _window_length(words, embeddings),
     ]
 
 
-def mean(words: tuple[str, ...], vectors: dict[str, list[Fraction]]) -> list[Number]:
-    """Return the average of the words' vectors: what a deep averaging network sees."""
-    return weighted_sum([Fraction(1, len(words))] * len(words), [vectors[word] for word in words])
+def mean_embedding(words: Words, embeddings: Embeddings) -> list[Number]:
+    """Return the mean of the word embeddings: the input of a deep averaging network."""
+    return mean([embeddings[word] for word in words])
 
 
-def side_by_side(words: tuple[str, ...], vectors: dict[str, list[Fraction]]) -> list[Number]:
-    """Return the words' vectors one after the other: what a position-sensitive network sees."""
-    return [number for word in words for number in vectors[word]]
+def concatenation(words: Words, embeddings: Embeddings) -> list[Number]:
+    """Return the concatenated word embeddings: the input of a fixed-window network."""
+    return [number for word in words for number in embeddings[word]]
 
 
-def hidden(seen: list[Number], weights: Sequence[Number]) -> list[Number]:
-    """Return a layer of ReLUs, a unit for each word, that adds the parts of what it sees, each times its weight."""
-    size = len(seen) // len(weights)
+def hidden_layer(inputs: Sequence[Number], weights: Sequence[Number]) -> list[Number]:
+    """Return ReLU(sum_i weights[i] * chunk i), where the inputs are split into one chunk per weight."""
+    size = len(inputs) // len(weights)
+    chunks = [inputs[start : start + size] for start in range(0, len(inputs), size)]
+    return [max(number, Fraction(0)) for number in weighted_sum(weights, chunks)]
+
+
+def _averaging(words: Words, orders: list[Words], embeddings: Embeddings) -> list[Step]:
+    average = mean_embedding(words, embeddings)
+    hidden = hidden_layer(average, [len(words)])
+    means = [mean_embedding(order, embeddings) for order in orders]
+    distinct = len(set(map(tuple, means)))
     return [
-        max(number, Fraction(0))
-        for number in weighted_sum(weights, [seen[at : at + size] for at in range(0, len(seen), size)])
-    ]
-
-
-def _averaging(words: tuple[str, ...], orders: list[tuple[str, ...]], vectors: dict[str, list[Fraction]]) -> list[Step]:
-    average = mean(words, vectors)
-    counts = hidden(average, [len(words)])
-    averages = {order: tuple(mean(order, vectors)) for order in orders}
-    return [
-        Step(
-            "A deep averaging network",
-            "The mean of the embeddings, through a feed-forward net (here n times the mean, which counts the words), "
-            "through a softmax: a probability for each word to come next.",
-            (
-                _matrix("mean", [average], vectors),
-                _matrix("hidden", [counts], vectors),
-                _matrix("P(next)", [softmax(counts)], vectors),
-            ),
-            f"What is the mean of the embeddings of '{' '.join(words)}'?",
-            tuple(average),
+        step(
+            "A deep averaging network (DAN)",
+            "The mean of the embeddings is the input of a feed-forward network (here n times the mean, which counts "
+            "the words), followed by a softmax over the next word.",
+            _by_word("mean", [average], embeddings),
+            _by_word("hidden layer", [hidden], embeddings),
+            _by_word("P(next)", [softmax(hidden)], embeddings),
+            question=f"What is the mean of the embeddings of '{' '.join(words)}'?",
+            answer=average,
         ),
-        Step(
-            "Every order of the words",
-            f"{len(orders)} orders, {len(set(averages.values()))} mean: what the net above it does cannot matter any "
-            "more, since it gets the same input.",
-            (_matrix("mean", list(averages.values())[:ROWS_SHOWN], vectors, orders),),
-            f"There are {len(orders)} different orders of '{' '.join(words)}'. How many different means have they?",
-            (len(set(averages.values())),),
+        step(
+            "All orders of the words",
+            f"All {len(orders)} orders have the same mean, so the prediction does not depend on the order.",
+            _by_word("mean", means, embeddings, orders),
+            question=f"How many different means do the {len(orders)} different orders of '{' '.join(words)}' have?",
+            answer=distinct,
         ),
     ]
 
 
-def _concatenating(orders: list[tuple[str, ...]], vectors: dict[str, list[Fraction]]) -> Step:
-    inputs = {order: tuple(side_by_side(order, vectors)) for order in orders}
-    # Weights of 1, 2, 4, ... tell which places a word stands at, even if it stands at several.
-    places = [hidden(list(seen), [2**place for place in range(len(orders[0]))]) for seen in inputs.values()]
-    width = len(vectors)
-    return Step(
-        "A position-sensitive network",
-        f"The embeddings side by side: {len(orders[0])} x {width} = {len(orders[0]) * width} numbers, and weights of "
-        "its own for each place (here 1, 2, 4, ...). Each order is another input, so the net can give it another "
-        "answer.",
-        (
-            Matrix("side by side", tuple(inputs.values())[:ROWS_SHOWN], _names(orders)),
-            _matrix("hidden", places[:ROWS_SHOWN], vectors, orders),
-            _matrix("P(next)", list(map(softmax, places))[:ROWS_SHOWN], vectors, orders),
-        ),
-        f"How many different inputs do the {len(orders)} orders make for a net that sees the embeddings side by side?",
-        (len(set(inputs.values())),),
+def _window(orders: list[Words], embeddings: Embeddings) -> Step:
+    inputs = [concatenation(order, embeddings) for order in orders]
+    length, width = len(orders[0]), len(embeddings)
+    # Weights 1, 2, 4, ... encode the set of positions of each word, so the hidden layer differs for all orders.
+    hidden = [hidden_layer(row, [2**position for position in range(length)]) for row in inputs]
+    return step(
+        "A fixed-window network (position-sensitive)",
+        f"The input is the concatenation of the embeddings: {length} x {width} = {length * width} numbers, with "
+        "separate weights for each position (here 1, 2, 4, ...). Each order is a different input, so the predictions "
+        "can differ.",
+        matrix("concatenation", inputs[:MOST_ROWS], _labels(orders)),
+        _by_word("hidden layer", hidden, embeddings, orders),
+        _by_word("P(next)", list(map(softmax, hidden)), embeddings, orders),
+        question=f"How many different concatenated embeddings do the {len(orders)} orders have?",
+        answer=len(set(map(tuple, inputs))),
     )
 
 
-def _blind(words: tuple[str, ...], vectors: dict[str, list[Fraction]]) -> Step:
-    longer = (NEW, *words)
-    seen = [side_by_side(each[-len(words) :], vectors) for each in (words, longer)]
-    difference = sum((abs(a - b) for a, b in zip(*seen, strict=True)), start=Fraction(0))
-    return Step(
+def _window_length(words: Words, embeddings: Embeddings) -> Step:
+    contexts = [words, (NEW, *words)]
+    inputs = [concatenation(context[-len(words) :], embeddings) for context in contexts]
+    means = [mean_embedding(context, embeddings) for context in contexts]
+    return step(
         "Only the last n-1 words",
-        f"A net with room for n-1 = {len(words)} words does not see the one before them; the mean, which has no "
-        "places to run out of, does.",
-        (
-            Matrix("side by side", tuple(map(tuple, seen)), _names([words, longer])),
-            _matrix("mean", [mean(words, vectors), mean(longer, vectors)], vectors, [words, longer]),
-        ),
-        f"{NEW} comes before the {len(words)} words that fit. By how much does what the net sees change?",
-        (difference,),
+        f"A network with a window of n-1 = {len(words)} words ignores all older words. The mean includes them, because "
+        "it is defined for any number of words.",
+        matrix("concatenation", inputs, _labels(contexts)),
+        _by_word("mean", means, embeddings, contexts),
+        question=f"{NEW} is added before the {len(words)} words of the window. By how much does the input change?",
+        answer=Fraction(largest_difference([inputs[0]], [inputs[1]])),
     )
 
 
-def _names(orders: list[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(" ".join(order) for order in orders[:ROWS_SHOWN])
+def _labels(contexts: list[Words]) -> tuple[str, ...]:
+    return tuple(" ".join(words) for words in contexts[:MOST_ROWS])
 
 
-def _matrix(
-    name: str, rows: Rows, vectors: dict[str, list[Fraction]], orders: list[tuple[str, ...]] | None = None
-) -> Matrix:
-    return Matrix(name, tuple(map(tuple, rows)), _names(orders or []), tuple(vectors))
+def _by_word(name: str, rows: Rows, embeddings: Embeddings, contexts: list[Words] | None = None) -> Matrix:
+    return matrix(name, rows[:MOST_ROWS], _labels(contexts or []), embeddings)

@@ -1,55 +1,34 @@
-"""Reading a source and writing a target by hand: a summary of what was read, or attention to it (items 38 to 42)."""
+"""Encoder-decoder models: a fixed-size context vector, and attention over the encoder states (items 38 to 42)."""
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 from typing import Literal
 
 from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Rows, Step, Vector, dot, exact, product, shown, softmax, weighted_sum
+from satchel.lessons.arithmetic import Number, Rows, Vector, attend, exact, matmul, mean, softmax, transpose
+from satchel.lessons.steps import Step, format_cells, matrix, step, vector
 
-# The states of an encoder that has read three words of the lecture's sentence; made up, and small enough to follow.
+# Made-up encoder states after three words of the lecture's Swedish sentence.
 WORDS = ("varför", "minskar", "utsläpp")
 STATES = ((2, 0), (0, 1), (1, 1))
-# Of the decoder: before the word that is to be written, and with it.
 TARGETS = ("why", "reducing", "emissions")
-# What the decoder's state and what it found say of each word: W, and no b.
+# Output projection W, one row per target word; the columns apply to concat(s, c). The bias is 0.
 OUTPUT = ((1, 0, 2, -1), (-1, 1, -1, 2), (0, 1, 1, 1))
 LARGEST = 1000
-MOST_STATES = 12
 
 Reduction = Literal["last", "mean", "max"]
 Query = Literal["previous", "current"]
 
-
-def last(states: Rows) -> list[Number]:
-    """Return the state after the last word."""
-    return list(states[-1])
-
-
-def mean(states: Rows) -> list[Number]:
-    """Return the mean of all states."""
-    return [sum(column, start=Fraction(0)) / len(states) for column in zip(*states, strict=True)]
+REDUCTIONS: dict[Reduction, Callable[[Rows], list[Number]]] = {
+    "last": lambda states: list(states[-1]),
+    "mean": mean,
+    "max": lambda states: [max(column) for column in zip(*states, strict=True)],
+}
 
 
-def largest(states: Rows) -> list[Number]:
-    """Return the largest number at each place of all states."""
-    return [max(column) for column in zip(*states, strict=True)]
-
-
-REDUCTIONS: dict[Reduction, Callable[[Rows], list[Number]]] = {"last": last, "mean": mean, "max": largest}
-
-
-def attended(query: Vector, states: Rows) -> tuple[list[Number], list[Number], list[Number]]:
-    """Return the scores of a query with each state, the weights they become, and the sum of the states so weighted."""
-    scores = [dot(query, state) for state in states]
-    weights = softmax(scores)
-    return scores, weights, weighted_sum(weights, states)
-
-
-def predicted(state: Vector, found: Vector, output: Rows = OUTPUT) -> tuple[list[Number], list[Number]]:
-    """Return the scores of all words, W concat(s, c), and their probabilities."""
-    scores = product([[*state, *found]], list(zip(*output, strict=True)))[0]
-    return scores, softmax(scores)
+def predict(state: Vector, context: Vector, output: Rows = OUTPUT) -> tuple[list[Number], list[Number]]:
+    """Return the logits W concat(s, c) and the probabilities of the target words."""
+    (logits,) = matmul([[*state, *context]], transpose(output))
+    return logits, softmax(logits)
 
 
 def encoder_decoder(
@@ -58,112 +37,101 @@ def encoder_decoder(
     query: Query = "current",
     reduction: Reduction = "last",
 ) -> list[Step]:
-    """Return how one target word is told from a source: from a summary, and from what a state finds in it."""
+    """Return the prediction of one target word from a fixed-size context vector, and from attention."""
+    width = len(STATES[0])
     for name, state in (("previous", previous), ("current", current)):
-        if len(state) != len(STATES[0]) or not all(abs(number) <= LARGEST for number in state):
+        if len(state) != width or not all(abs(number) <= LARGEST for number in state):
+            values = ", ".join(f"{number:g}" for number in state)
             raise SettingsError(
-                f"{name}: found {', '.join(f'{number:g}' for number in state)}, expected {len(STATES[0])} numbers up "
-                f"to {LARGEST}",
+                f"{name}: found {values}, expected {width} numbers from -{LARGEST} to {LARGEST}",
                 f"for example --set {name}=0,2",
             )
-    before, now = ([exact(number) for number in state] for state in (previous, current))
-    return [*_summaries(now, reduction), *_attention(before, now, query)]
+    s_previous, s_current = ([exact(number) for number in state] for state in (previous, current))
+    return [*_fixed_context(s_current, reduction), *_attention(s_previous, s_current, query)]
 
 
-def _summaries(now: list[Number], reduction: Reduction) -> list[Step]:
-    found = {name: reduce(STATES) for name, reduce in REDUCTIONS.items()}
-    own = found[reduction]
-    _, chances = predicted(now, own)
-    again = {name: reduce([*STATES, *STATES]) for name, reduce in REDUCTIONS.items()}
+def _fixed_context(state: list[Number], reduction: Reduction) -> list[Step]:
+    contexts = {name: reduce(STATES) for name, reduce in REDUCTIONS.items()}
+    of_longer = {name: reduce([*STATES, *STATES]) for name, reduce in REDUCTIONS.items()}
+    context = contexts[reduction]
+    question = {"last": "last encoder state", "mean": "mean of the states", "max": "element-wise maximum of the states"}
     return [
-        Step(
-            "An encoder has read three words",
-            "A recurrent network has read the source word by word: h_i is its state after word i. These are made up.",
-            (Matrix("h", STATES, WORDS),),
+        step(
+            "Encoder states",
+            "A recurrent encoder reads the source word by word; h_i is its hidden state after word i. These states are "
+            "made up.",
+            matrix("h", STATES, WORDS),
         ),
-        Step(
-            "c = q(h_1 ... h_T): all of them as one vector",
-            "The decoder gets one vector, whatever q is: the last state, their mean, or the largest number at each "
-            "place.",
-            (Matrix("c", tuple(tuple(each) for each in found.values()), tuple(found)),),
-            f"What is the {'largest number at each place' if reduction == 'max' else reduction} of the states?",
-            tuple(own),
+        step(
+            "c = q(h_1 ... h_T): a fixed-size context vector",
+            "The decoder gets one vector c, the result of a function q of all encoder states: the last state, the "
+            "mean, or the element-wise maximum.",
+            matrix("c", contexts.values(), contexts),
+            question=f"What is the {question[reduction]}?",
+            answer=context,
         ),
-        Step(
+        step(
             "The bottleneck",
-            "A source of twice as many words leaves a vector of the same size. The more was read, the less of each "
-            "word can be in it; and the last state has seen the first word longest ago.",
-            (Matrix("c of the words, twice over", tuple(tuple(each) for each in again.values()), tuple(again)),),
-            "How many numbers hold what is known of a source of 100 words?",
-            (len(own),),
+            "The context vector of a source with twice as many words has the same size: the longer the source, the "
+            "less of each word it can represent. The last state also has a recency bias: the first word is the most "
+            "distant.",
+            matrix("c of the words, repeated", of_longer.values(), of_longer),
+            question="How many numbers does the context vector of a source of 100 words have?",
+            answer=len(context),
         ),
-        Step(
-            "A word from the summary",
-            f"P(y_i | y_<i, x) = softmax(W concat(s_i, c)), with the decoder's state s_i = ({_joined(now)}). "
-            "c is the same for every word that is written.",
-            (
-                Matrix("W", OUTPUT, TARGETS, ("s", "s", "c", "c")),
-                Matrix("P", (tuple(chances),), columns=TARGETS),
-            ),
+        step(
+            "Prediction from the fixed context vector",
+            f"P(y_i | y_<i, x) = softmax(W concat(s_i, c)), with the decoder state s_i = ({format_cells(state)}). c is "
+            "the same for every target word.",
+            matrix("W", OUTPUT, TARGETS, ("s", "s", "c", "c")),
+            vector("P", predict(state, context)[1], TARGETS),
         ),
     ]
 
 
-def _attention(before: list[Number], now: list[Number], query: Query) -> list[Step]:
-    both = {"previous": before, "current": now}
-    found = {name: attended(state, STATES) for name, state in both.items()}
-    scores, weights, context = found[query]
-    own = predicted(now, context)
-    other = "previous" if query == "current" else "current"
-    others = predicted(now, found[other][2])
-    symbol = "s_i" if query == "current" else "s_{i-1}"
+def _attention(s_previous: list[Number], s_current: list[Number], query: Query) -> list[Step]:
+    states: dict[Query, list[Number]] = {"previous": s_previous, "current": s_current}
+    results = {name: attend([state], STATES, STATES) for name, state in states.items()}
+    (scores,), (weights,), (context,) = results[query]
+    logits, chances = predict(s_current, context)
+    other: Query = "previous" if query == "current" else "current"
+    chances_of_other = predict(s_current, results[other].outputs[0])[1]
+    state = f"{'s_i' if query == 'current' else 's_{i-1}'} = ({format_cells(states[query])})"
     return [
-        Step(
-            "a_ij: how well a state of the decoder fits each state of the encoder",
-            f"The score is a dot product here, of {symbol} = ({_joined(both[query])}) with each h_j. With W between "
-            "the two (general), or v tanh(W s + U h) (additive), it has weights of its own.",
-            (Matrix("a_i", (tuple(scores),), columns=WORDS),),
-            f"What are the three scores of {symbol} = ({_joined(both[query])})?",
-            tuple(scores),
+        step(
+            "a_ij: alignment scores",
+            f"The score of the decoder state {state} with each encoder state h_j, here the dot product. The general "
+            "score s^T W h and the additive score v^T tanh(W s + U h) have learned parameters.",
+            vector("a_i", scores, WORDS),
+            question=f"What are the three scores of {state}?",
+            answer=scores,
         ),
-        Step(
+        step(
             "alpha_i = softmax(a_i)",
-            "The scores become shares.",
-            (Matrix("alpha_i", (tuple(weights),), columns=WORDS),),
-            "What do they add up to?",
-            (1,),
+            "The softmax normalises the scores to attention weights.",
+            vector("alpha_i", weights, WORDS),
+            question="What is the sum of the attention weights?",
+            answer=1,
         ),
-        Step(
-            "c_i = sum_j alpha_ij h_j: a summary of its own for each word",
-            "What fits the state counts most.",
-            (Matrix("c_i", (tuple(context),)),),
+        step(
+            "c_i = sum_j alpha_ij h_j: a context vector for each target word",
+            "The context vector is the weighted sum of the encoder states: states with a high score have a large "
+            "weight.",
+            vector("c_i", context),
         ),
-        Step(
+        step(
             "P(y_i | y_<i, x) = softmax(W concat(s_i, c_i) + b)",
-            "Now what was found in the source depends on the word that is to be written (b is 0).",
-            (
-                Matrix("scores", (tuple(own[0]),), columns=TARGETS),
-                Matrix("P", (tuple(own[1]),), columns=TARGETS),
-            ),
-            "Which word is the likeliest?",
-            (TARGETS[max(range(len(TARGETS)), key=lambda place: own[1][place])],),
+            "The context vector now depends on the decoder state, so it differs between target words (b is 0).",
+            vector("logits", logits, TARGETS),
+            vector("P", chances, TARGETS),
+            question="Which word has the highest probability?",
+            answer=TARGETS[chances.index(max(chances))],
         ),
-        Step(
-            "Which state looks",
-            "Bahdanau et al. score with s_{i-1}, the state before the word: c_i is then part of what makes s_i. The "
-            "other lecture scores with s_i itself. The two find different words:",
-            (
-                Matrix(
-                    "alpha_i",
-                    tuple(tuple(found[name][1]) for name in both),
-                    ("s_{i-1}", "s_i"),
-                    WORDS,
-                ),
-                Matrix("P", (tuple(own[1]), tuple(others[1])), (query, other), TARGETS),
-            ),
+        step(
+            "The query: previous or current decoder state",
+            "Bahdanau et al. score with the previous state s_{i-1}, because c_i is an input of s_i. The other lecture "
+            "scores with the current state s_i. The attention weights differ:",
+            matrix("alpha_i", (results[name].weights[0] for name in states), ("s_{i-1}", "s_i"), WORDS),
+            matrix("P", (chances, chances_of_other), (query, other), TARGETS),
         ),
     ]
-
-
-def _joined(numbers: Sequence[Number]) -> str:
-    return ", ".join(map(shown, numbers))

@@ -1,9 +1,13 @@
-"""One interface for all encoders: words in, as many vectors out, each of which knows what came before (item 12)."""
+"""One interface for all encoders: words in, one context-dependent vector per word out (items 7, 12 and 67).
+
+Shapes: B batch, T time, D width.
+"""
 
 from typing import TYPE_CHECKING
 
 from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Step
+from satchel.lessons.checks import check_range, split_words
+from satchel.lessons.steps import Matrix, Step, matrix, step, vector
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,138 +17,124 @@ if TYPE_CHECKING:
 KINDS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
 WIDTH = 8
 MOST_WORDS = 12
-# A word that the text does not have: what takes another's place to see what that changes.
+# A word that does not occur in the text; it replaces a word to measure the effect on the encodings.
 OTHER = "<other>"
 
 
 def interface(words: str = "the cat sat", kind: str = "lstm", seed: int = 0) -> list[Step]:
-    """Return what goes into an encoder and what comes out of it, whatever kind it is of. The weights are random."""
+    """Return the inputs and outputs of a randomly initialised encoder of any kind."""
     import torch
 
-    texts = words.split()
-    if not 2 <= len(texts) <= MOST_WORDS:
-        raise SettingsError(
-            f"words: found {len(texts)} of them, expected 2 to {MOST_WORDS}", "for example --set words='the cat sat'"
-        )
+    sentence = split_words("words", words, 2, MOST_WORDS, "the cat sat")
     if kind not in KINDS:
         raise SettingsError(f"kind: found {kind!r}, expected one of {', '.join(KINDS)}", "for example --set kind=gru")
-    if not 0 <= seed < 1 << 32:
-        raise SettingsError(f"seed: found {seed}, expected 0 to {(1 << 32) - 1}", "for example --set seed=1")
-    vocabulary = [*dict.fromkeys(texts), OTHER]
-    ids_BT = torch.tensor([[vocabulary.index(text) for text in texts]])
-    encoders = {each: _encoder(each, len(vocabulary), len(texts), seed) for each in KINDS}
+    check_range("seed", seed, 0, (1 << 32) - 1, example=1)
+    vocabulary = (*dict.fromkeys(sentence), OTHER)
+    ids_BT = torch.tensor([[vocabulary.index(word) for word in sentence]])
+    encoders = {name: _build(name, len(vocabulary), len(sentence), seed) for name in KINDS}
     with torch.no_grad():
         return [
-            *_encoding(encoders[kind], ids_BT, tuple(texts)),
+            *_encoding(encoders[kind], ids_BT, sentence),
             _prediction(encoders[kind], ids_BT, vocabulary),
-            _stack(encoders, kind, ids_BT),
-            _exchange(encoders, ids_BT, seed),
+            _stacking(encoders, kind, ids_BT),
+            _comparison(encoders, ids_BT, seed),
         ]
 
 
-def _encoding(encoder: "CausalEncoder", ids_BT: "Tensor", texts: tuple[str, ...]) -> list[Step]:
-    count = len(texts)
-    given = ", ".join(f"w_{number}" for number in range(1, count + 1))
-    state, going_on = encoder.start(1), []
-    for place in range(count):
-        encoded, state = encoder.step(ids_BT[:, place : place + 1], state)
-        going_on.append(_rows(encoded)[0])
-    changes = [_change(encoder, ids_BT, place) for place in (count - 2, count - 1)]
+def _encoding(encoder: "CausalEncoder", ids_BT: "Tensor", sentence: tuple[str, ...]) -> list[Step]:
+    count = len(sentence)
+    inputs = ", ".join(f"w_{number}" for number in range(1, count + 1))
+    state, incremental = encoder.start(1), []
+    for id_B1 in ids_BT.split(1, dim=1):
+        encoding_B1D, state = encoder.step(id_B1, state)
+        incremental.append(encoding_B1D[0, 0].tolist())
     return [
-        Step(
-            "Words become vectors",
-            "Each word has a vector of its own, wherever it stands.",
-            (Matrix("embeddings", _rows(encoder.embed(ids_BT)), texts),),
+        step(
+            "Word embeddings",
+            "Each word has an embedding that does not depend on its position or context.",
+            _by_word("embeddings", encoder.embed(ids_BT), sentence),
         ),
-        Step(
-            f"h_{count} = encode({given})",
-            f"One vector for each word; h_{count} encodes '{texts[-1]}' in its context. All vectors are as wide as "
-            "those that came in.",
-            (Matrix("encodings", _rows(encoder.encode(ids_BT)), texts),),
-            f"{count} vectors go in. How many come out?",
-            (count,),
+        step(
+            f"h_{count} = encode({inputs})",
+            f"One vector per word; h_{count} is the encoding of '{sentence[-1]}' in its context. The encodings have "
+            "the same width as the embeddings.",
+            _by_word("encodings", encoder.encode(ids_BT), sentence),
+            question=f"The input has {count} vectors. How many vectors does the output have?",
+            answer=count,
         ),
-        Step(
-            "Who depends on whom",
-            f"How far each encoding moves when one word becomes {OTHER}: a word counts for itself and for what comes "
-            "after it, never for what came before.",
-            (
-                Matrix(
-                    "largest change",
-                    tuple(changes),
-                    tuple(f"w_{place} changed" for place in (count - 1, count)),
-                    tuple(f"h_{number}" for number in range(1, count + 1)),
-                ),
+        step(
+            "Encodings depend on the left context",
+            f"The change of each encoding when one word is replaced by {OTHER}: a word affects its own encoding and "
+            "those of later words, never those of earlier words.",
+            matrix(
+                "largest change",
+                (_change(encoder, ids_BT, position) for position in (count - 2, count - 1)),
+                (f"w_{number} replaced" for number in (count - 1, count)),
+                _labels(count),
             ),
-            f"The last word changes. How far does h_{count - 1} move?",
-            (0,),
+            question=f"The last word is replaced. By how much does h_{count - 1} change?",
+            answer=0,
         ),
-        Step(
-            "Going on, word by word",
-            "What was read is kept in a state that is handed on from word to word. The same vectors come out.",
-            (Matrix("encodings, step by step", tuple(going_on), texts),),
+        step(
+            "Incremental encoding",
+            "The encoder keeps a state (the hidden state of an RNN, the key-value cache of a Transformer) and encodes "
+            "one word at a time. The encodings are the same.",
+            matrix("encodings, one word at a time", incremental, sentence),
         ),
     ]
 
 
-def _prediction(encoder: "CausalEncoder", ids_BT: "Tensor", vocabulary: list[str]) -> Step:
+def _prediction(encoder: "CausalEncoder", ids_BT: "Tensor", vocabulary: tuple[str, ...]) -> Step:
     from satchel.tasks.language import LanguageHead
 
-    chances = LanguageHead(encoder)(encoder.encode(ids_BT))[0, -1].softmax(dim=-1)
+    chances_V = LanguageHead(encoder)(encoder.encode(ids_BT))[0, -1].softmax(dim=-1)
     number = ids_BT.shape[1]
-    return Step(
-        "Another layer predicts",
-        f"softmax(W h_{number}) is a probability for each word to be w_{number + 1}. An encoder does not know what "
-        "its vectors are for; untrained, it does not know what comes next either.",
-        (Matrix(f"P(w_{number + 1})", (tuple(chances.tolist()),), columns=tuple(vocabulary)),),
+    return step(
+        "Prediction",
+        f"softmax(W h_{number}) gives the probability of each word to be w_{number + 1}. The encoder is independent of "
+        "the task; the prediction layer on top of it is not. The encoder is not trained, so the probabilities are "
+        "arbitrary.",
+        vector(f"P(w_{number + 1})", chances_V.tolist(), vocabulary),
     )
 
 
-def _stack(encoders: dict[str, "CausalEncoder"], kind: str, ids_BT: "Tensor") -> Step:
-    above = "transformer" if kind != "transformer" else "lstm"
-    stacked = encoders[above].contextualise(encoders[kind].encode(ids_BT))
-    names = tuple(f"h_{number}" for number in range(1, ids_BT.shape[1] + 1))
-    return Step(
-        "Layers stack",
-        f"What comes out of the {kind} goes into the {above}: vectors are all it asks for.",
-        (Matrix(f"{above} above {kind}", _rows(stacked), names),),
+def _stacking(encoders: dict[str, "CausalEncoder"], kind: str, ids_BT: "Tensor") -> Step:
+    upper = "transformer" if kind != "transformer" else "lstm"
+    encodings_BTD = encoders[upper].contextualise(encoders[kind].encode(ids_BT))
+    return step(
+        "Encoders can be stacked",
+        f"The output of the {kind} is the input of the {upper}: both are sequences of vectors.",
+        _by_word(f"{upper} on top of {kind}", encodings_BTD, _labels(ids_BT.shape[1])),
     )
 
 
-def _exchange(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: int) -> Step:
+def _comparison(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: int) -> Step:
     length = ids_BT.shape[1]
     rows = []
     for kind, encoder in encoders.items():
         time, width = encoder.encode(ids_BT).shape[1:]
-        longer = _encoder(kind, encoder.embedding.num_embeddings, 2 * length, seed)
-        rows.append((f"{time} x {width}", _parameters(encoder), _parameters(longer)))
-    return Step(
-        "Any of them will do",
-        "The same words in, vectors of the same shape out. What is above, a predictor or another encoder, cannot "
-        "tell which kind it stands on. Parameters are used again at every place, so that their number does not depend "
-        "on the length; the transformer's table of positions is all that does.",
-        (
-            Matrix(
-                "encoders",
-                tuple(rows),
-                tuple(encoders),
-                ("vectors out", "parameters", f"for {2 * length} words"),
-            ),
-        ),
-        "A transformer takes the place of the rnn. What changes for the layer above it?",
-        ("nothing", "none"),
+        for_longer = _build(kind, encoder.embedding.num_embeddings, 2 * length, seed)
+        rows.append((f"{time} x {width}", _parameters(encoder), _parameters(for_longer)))
+    return step(
+        "Encoders are interchangeable",
+        "The inputs are the same words and the outputs have the same shape, so the layer above, a prediction layer or "
+        "another encoder, works with every kind. The parameters are shared between positions, so their number does not "
+        "depend on the length, except for the learned position embeddings of the transformer.",
+        matrix("encoders", rows, encoders, ("output shape", "parameters", f"for {2 * length} words")),
+        question="A transformer replaces the rnn. What changes for the layer above it?",
+        answer=("nothing", "none"),
     )
 
 
-def _encoder(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncoder":
-    """Return a small encoder with random weights, large enough for words to make a difference that shows."""
+def _build(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncoder":
+    """Return a small encoder with random parameters, large enough for visible differences between words."""
     import torch
 
     from satchel import config
     from satchel.config import Settings
     from satchel.models.build import EncoderSettings, build_encoder
 
-    class Chosen(Settings):
+    class ModelSettings(Settings):
         model: EncoderSettings
 
     tree: dict[str, object] = {"kind": kind, "width": WIDTH}
@@ -152,23 +142,27 @@ def _encoder(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncod
         tree |= {"layers": 1, "heads": 2, "context": length, "positions": "learned"}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        encoder = build_encoder(config.build(Chosen, {"model": tree}).model, vocabulary, causal=True)
+        encoder = build_encoder(config.build(ModelSettings, {"model": tree}).model, vocabulary, causal=True)
         for parameter in encoder.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=0.5)
     return encoder.eval()
 
 
-def _change(encoder: "CausalEncoder", ids_BT: "Tensor", place: int) -> tuple[float, ...]:
-    """Return how far each encoding moves when the word at one place becomes another."""
-    changed_BT = ids_BT.clone()
-    changed_BT[0, place] = encoder.embedding.num_embeddings - 1
-    moved = (encoder.encode(changed_BT) - encoder.encode(ids_BT)).abs().amax(dim=-1)
-    return tuple(moved[0].tolist())
+def _change(encoder: "CausalEncoder", ids_BT: "Tensor", position: int) -> list[float]:
+    """Return the largest change of each encoding if the word at one position is replaced."""
+    replaced_BT = ids_BT.clone()
+    replaced_BT[0, position] = encoder.embedding.num_embeddings - 1
+    changes: list[float] = (encoder.encode(replaced_BT) - encoder.encode(ids_BT)).abs().amax(dim=-1)[0].tolist()
+    return changes
 
 
-def _rows(vectors_BTD: "Tensor") -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in vectors_BTD[0].tolist())
+def _by_word(name: str, vectors_BTD: "Tensor", labels: tuple[str, ...]) -> Matrix:
+    return matrix(name, vectors_BTD[0].tolist(), labels)
+
+
+def _labels(count: int) -> tuple[str, ...]:
+    return tuple(f"h_{number}" for number in range(1, count + 1))
 
 
 def _parameters(encoder: "CausalEncoder") -> int:

@@ -6,7 +6,7 @@ A matrix without words is a plain bmatrix; one with words is a \wordmatrix, whic
 import re
 from fractions import Fraction
 
-from satchel.lessons.steps import Cell, Matrix, Step, Steps, shown
+from satchel.lessons.steps import Cell, Matrix, Step, Steps, format_cell
 from satchel.text.display import visible
 
 # A fraction with a larger denominator is read more easily as a decimal.
@@ -99,7 +99,7 @@ def _number(cell: Cell) -> str:
     if isinstance(cell, Fraction) and 1 < cell.denominator <= LARGEST_DENOMINATOR:
         sign = "-" if cell < 0 else ""
         return f"{sign}\\frac{{{abs(cell.numerator)}}}{{{cell.denominator}}}"
-    digits, _, exponent = shown(cell).partition("e")
+    digits, _, exponent = format_cell(cell).partition("e")
     power = f" \\cdot 10^{{{int(exponent)}}}" if exponent else ""
     return f"{digits}{power}".replace("inf", r"\infty")
 

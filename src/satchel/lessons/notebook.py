@@ -1,4 +1,4 @@
-"""Lessons as notebooks: the dials in the first cell, then a cell for each step."""
+"""Lessons as notebooks: the settings in the first cell, then one cell per step."""
 
 from typing import Any
 
@@ -9,11 +9,13 @@ Cell = dict[str, Any]
 
 def notebook(steps: Steps) -> dict[str, Any]:
     """Return the notebook that makes these steps, as it is after it was run."""
-    lesson, dials = steps.lesson, dict(steps.dials)
-    introduction = f"# {lesson.title}\n\n{lesson.source}\n\nTurn the dials in the first cell and run all cells again."
-    turned = "\n".join(f"{name} = {_as_written(value)!r}" for name, value in dials.items())
-    given = "".join(f"\n    {name}={name}," for name in dials)
-    run = f"import satchel\n\nsteps = satchel.lessons.LESSONS[{lesson.name!r}].run({given}\n)"
+    lesson, settings = steps.lesson, dict(steps.settings)
+    introduction = (
+        f"# {lesson.title}\n\n{lesson.source}\n\nChange the settings in the first cell and run all cells again."
+    )
+    assignments = "\n".join(f"{name} = {_as_written(value)!r}" for name, value in settings.items())
+    arguments = "".join(f"\n    {name}={name}," for name in settings)
+    run = f"import satchel\n\nsteps = satchel.lessons.LESSONS[{lesson.name!r}].run({arguments}\n)"
     return {
         "nbformat": 4,
         "nbformat_minor": 5,
@@ -23,7 +25,7 @@ def notebook(steps: Steps) -> dict[str, Any]:
         },
         "cells": [
             {"cell_type": "markdown", "id": "lesson", "metadata": {}, "source": introduction},
-            _code("dials", turned, 1),
+            _code("settings", assignments, 1),
             _code("run", run, 2),
             *(_code(f"step-{place}", f"steps[{place}]", place + 3, step) for place, step in enumerate(steps)),
         ],

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from satchel.lessons.steps import Cell, Matrix, Step, Steps, shown
+from satchel.lessons.steps import Cell, Matrix, Step, Steps, format_cell
 from satchel.lessons.tints import Tint, red_green_blue, tints
 from satchel.text.display import visible
 
-# Of the steps, wherever they are shown: text and background are those of what is around, light or dark.
+# Style of the steps in any page; text and background colours are inherited.
 STEPS_STYLE = """
 .lesson { line-height: 1.5; }
 .lesson p { margin: .5em 0; max-width: 44em; }
@@ -77,7 +77,7 @@ def page(steps: Steps) -> str:
 <main class="lesson">
 {sections}
 </main>
-<footer>The same again, or with the dials turned:<code>{_text(steps.command)}</code></footer>
+<footer>Command for this lesson with these settings:<code>{_text(steps.command)}</code></footer>
 </body>
 </html>
 """
@@ -126,7 +126,7 @@ def _cell(cell: Cell, tint: Tint) -> str:
     red, green, blue = red_green_blue(colour)
     # Of the background the rest is seen through it, so that zero is white on a white page and black on a black one.
     style = f' style="background: rgba({red}, {green}, {blue}, {share:.3f})"' if share else ""
-    return f"<td{style}>{_text(shown(cell))}</td>"
+    return f"<td{style}>{_text(format_cell(cell))}</td>"
 
 
 def _joined(parts: Iterable[str]) -> str:

@@ -1,130 +1,113 @@
-"""Perplexity: how a language model is measured, and why not by accuracy (items 87 to 89)."""
+"""Perplexity: evaluation of language models, and why accuracy is not a sensible measure (items 87 to 89)."""
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Step, exact
+from satchel.lessons.arithmetic import Number, exact
+from satchel.lessons.steps import Step, format_cells, matrix, step, vector
 
+# Maximum number of words, and smallest probability of a word: their product must be representable as a float.
 MOST = 20
-# Smaller ones, multiplied, would leave what a float can hold.
 SMALLEST = 1e-12
 
 
 def perplexity(probabilities: tuple[float, ...] = (0.25, 1 / 3, 0.25, 1 / 3)) -> list[Step]:
-    """Return the likelihood and the perplexity of a text whose words got these probabilities."""
-    if not 1 <= len(probabilities) <= MOST or not all(SMALLEST <= each <= 1 for each in probabilities):
+    """Return the likelihood and the perplexity of a text, given the probabilities of its words."""
+    if not 1 <= len(probabilities) <= MOST or not all(SMALLEST <= p <= 1 for p in probabilities):
+        values = ", ".join(f"{p:g}" for p in probabilities) or "none"
         raise SettingsError(
-            f"probabilities: found {', '.join(f'{each:g}' for each in probabilities) or 'none'}, expected 1 to {MOST} "
-            f"numbers from {SMALLEST:g} to 1",
-            "a word without any probability makes perplexity infinite; for example --set probabilities=0.25,0.5",
+            f"probabilities: found {values}, expected 1 to {MOST} numbers from {SMALLEST:g} to 1",
+            "a word with probability 0 makes the perplexity infinite; for example --set probabilities=0.25,0.5",
         )
-    chances = [exact(each) for each in probabilities]
-    losses = [-math.log(each) for each in chances]
+    chances = [exact(p) for p in probabilities]
+    losses = [-math.log(p) for p in chances]
     average = sum(losses) / len(losses)
     return [
         _accuracy(chances),
-        Step(
+        step(
             "Average negative log-likelihood",
-            "The likelihood of held-out text: log P of each word given those before it, averaged so that long and "
-            "short texts compare. The slide writes the average of log P and then uses its negative, which is positive.",
-            (
-                Matrix(
-                    "words",
-                    tuple((each, -loss, loss) for each, loss in zip(chances, losses, strict=True)),
-                    columns=("P", "log P", "-log P"),
-                ),
-                Matrix("average", ((-average, average),), columns=("log P", "-log P")),
+            "The log-probability of each word of a held-out text given the previous words, averaged over the words so "
+            "that texts of different lengths are comparable. (The slide writes the average log-likelihood, but uses "
+            "its negative, which is positive.)",
+            matrix(
+                "words",
+                [(p, -loss, loss) for p, loss in zip(chances, losses, strict=True)],
+                columns=("P", "log P", "-log P"),
             ),
-            f"The probabilities are {_listed(chances)}. What is the average of -log P (base e)?",
-            (average,),
+            vector("average", (-average, average), ("log P", "-log P")),
+            question=f"The probabilities are {format_cells(chances)}. What is the average of -log P (base e)?",
+            answer=average,
         ),
-        Step(
+        step(
             "Perplexity",
-            "e to that power. Lower is better; 1 would be to know every word.",
-            (Matrix("perplexity", ((math.exp(average),),)),),
-            f"The average negative log-likelihood is {average:.3f}. What is the perplexity?",
-            (math.exp(average),),
+            "The exponential of the average negative log-likelihood. Lower is better; 1 means that every word is "
+            "predicted with probability 1.",
+            vector("perplexity", [math.exp(average)]),
+            question=f"The average negative log-likelihood is {average:.3f}. What is the perplexity?",
+            answer=math.exp(average),
         ),
         *_means(chances, average),
-        _impossible(losses),
+        _zero_probability(losses),
     ]
 
 
-def _listed(chances: Sequence[Number]) -> str:
-    return ", ".join(str(each) if isinstance(each, Fraction) else f"{each:g}" for each in chances)
-
-
 def _accuracy(chances: list[Number]) -> Step:
-    # More than a half is more than all other words together; less can always be beaten, or be the most.
-    certain = sum(each > Fraction(1, 2) for each in chances)
-    count = len(chances)
-    return Step(
-        "Accuracy is no measure",
-        "Which word comes next can seldom be known, so accuracy is low whatever the model. It also says little: with "
-        "these probabilities of the right words, another word may have more, or none may. Accuracy can be anything "
-        "between the two, the likelihood is the same.",
-        (
-            Matrix(
-                "accuracy",
-                ((Fraction(certain, count), Fraction(1)),),
-                columns=("lowest possible", "highest possible"),
-            ),
-        ),
-        f"The right words got {_listed(chances)}. What is the lowest accuracy that goes with that?",
-        (Fraction(certain, count),),
+    # A word with a probability above 1/2 is the most probable one; for other words this depends on the rest.
+    lowest = Fraction(sum(p > Fraction(1, 2) for p in chances), len(chances))
+    return step(
+        "Accuracy is not a sensible measure",
+        "The next word can rarely be predicted with certainty, so the accuracy is low for every model. It also ignores "
+        "the probabilities: with these probabilities of the correct words, another word may or may not be more "
+        "probable, so the accuracy can vary while the likelihood is the same.",
+        vector("accuracy", (lowest, Fraction(1)), ("lowest possible", "highest possible")),
+        question=f"The correct words have P = {format_cells(chances)}. What is the lowest possible accuracy?",
+        answer=lowest,
     )
 
 
 def _means(chances: list[Number], average: float) -> list[Step]:
-    choices = [1 / each for each in chances]
-    product = math.prod(choices, start=Fraction(1))
+    inverses = [1 / p for p in chances]
+    product = math.prod(inverses, start=Fraction(1))
     count = len(chances)
     return [
-        Step(
-            "A geometric mean",
-            "The same number without logarithms: the n-th root of the product of 1/P. The slide calls 1/P the "
-            "denominators, which they are where the numerators are 1. It is as if the model chose among so many "
-            "equally likely words each time. Their plain mean is never smaller.",
-            (
-                Matrix("1/P", (tuple(choices),)),
-                Matrix(
-                    "means",
-                    ((product, float(product) ** (1 / count), float(sum(choices)) / count),),
-                    columns=("product", "geometric mean", "plain mean"),
-                ),
+        step(
+            "Geometric mean",
+            "Perplexity is the geometric mean of 1/P: the n-th root of the product. (The slide calls 1/P the "
+            "denominators, which they are if the numerators are 1.) A model with perplexity k is as uncertain as a "
+            "uniform choice among k words. The arithmetic mean is never smaller than the geometric mean.",
+            vector("1/P", inverses),
+            vector(
+                "means",
+                (product, float(product) ** (1 / count), float(sum(inverses)) / count),
+                ("product", "geometric mean", "arithmetic mean"),
             ),
-            f"What is the product of the denominators {_listed(choices)}?",
-            (product,),
+            question=f"What is the product of the denominators {format_cells(inverses)}?",
+            answer=product,
         ),
-        Step(
-            "Twice as long",
-            "The same probabilities once more: the text is less likely by far, its perplexity the same. That is what "
-            "the average is for.",
-            (
-                Matrix(
-                    "text",
-                    tuple((times * count, float(1 / product) ** times, math.exp(average)) for times in (1, 2)),
-                    columns=("words", "likelihood", "perplexity"),
-                ),
+        step(
+            "A text twice as long",
+            "The same probabilities repeated: the likelihood of the text is squared, its perplexity is the same, "
+            "because perplexity is based on the average.",
+            matrix(
+                "text",
+                [(times * count, float(1 / product) ** times, math.exp(average)) for times in (1, 2)],
+                columns=("words", "likelihood", "perplexity"),
             ),
         ),
     ]
 
 
-def _impossible(losses: list[float]) -> Step:
-    last = (1e-3, 1e-6, 0.0)
-    rows = [(each, (sum(losses) - (math.log(each) if each else -math.inf)) / (len(losses) + 1)) for each in last]
-    return Step(
-        "One impossible word",
-        "Another word that the model thinks unlikely costs a lot; one that it thinks impossible costs everything. That "
-        "is why counted models are smoothed.",
-        (
-            Matrix(
-                "with one more word",
-                tuple((each, loss, math.exp(loss)) for each, loss in rows),
-                columns=("its P", "average -log P", "perplexity"),
-            ),
+def _zero_probability(losses: list[float]) -> Step:
+    added = [(p, -math.log(p) if p else math.inf) for p in (1e-3, 1e-6, 0.0)]
+    averages = [(p, (sum(losses) + loss) / (len(losses) + 1)) for p, loss in added]
+    return step(
+        "A word with probability zero",
+        "One more word with a low probability increases the perplexity; with probability 0 the perplexity is infinite. "
+        "This is why n-gram models are smoothed.",
+        matrix(
+            "with one more word",
+            [(p, average, math.exp(average)) for p, average in averages],
+            columns=("its P", "average -log P", "perplexity"),
         ),
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from satchel.lessons.steps import Matrix, Step, shown
+from satchel.lessons.steps import Matrix, Step, format_cell
 from satchel.lessons.tints import on_white, tints
 from satchel.text.display import visible
 
@@ -131,7 +131,7 @@ def _contents(step: Step) -> Box:
 
 def _figure(matrix: Matrix) -> Box:
     """Return a matrix: its name, the words above its columns and beside its rows, its cells."""
-    cells = [[_text(shown(cell)) for cell in row] for row in matrix.values]
+    cells = [[_text(format_cell(cell)) for cell in row] for row in matrix.values]
     heads, words = list(map(_text, matrix.columns)), list(map(_text, matrix.rows))
     columns = [
         max(text_width(text, SIZE) for text in column) + 18

@@ -1,173 +1,153 @@
-"""Scaling: why scores are divided by the square root of a width, and of which (items 34 and 35)."""
+"""Scaled dot-product attention: why scores are divided by the square root of a width, and of which (items 34, 35)."""
 
 import math
 import random
 import statistics
+from collections.abc import Sequence
 from fractions import Fraction
 
-from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Number, Step, exact, product, softmax, transposed, weighted_sum
+from satchel.lessons.arithmetic import Number, matmul, softmax, transpose, weighted_sum
+from satchel.lessons.checks import check_heads, check_range
+from satchel.lessons.steps import Step, matrix, step, vector
 
 WIDEST = 1024
 KEYS = 8
-# Enough for a variance that is right to about a tenth, few enough to wait for.
+# Number of random queries: the measured variances are accurate to about 10 %.
 DRAWS = 200
 
 
 def scaling(width: int = 64, heads: int = 8, seed: int = 0) -> list[Step]:
-    """Return what wide vectors do to softmax and its gradient, what dividing does about it, and by which width."""
-    if not 1 <= width <= WIDEST:
-        raise SettingsError(f"width: found {width}, expected 1 to {WIDEST}", "for example --set width=64")
-    if heads < 1 or width % heads:
-        raise SettingsError(
-            f"heads: found {heads} for a width of {width}, expected a divisor of it", "for example --set heads=1"
-        )
-    return [*_saturation(width, seed), _formula(), *_which_width(width, heads, seed)]
+    """Return the effect of the width on the softmax and its gradient, with and without scaling."""
+    check_range("width", width, 1, WIDEST, example=64)
+    check_heads(heads, width)
+    return [*_saturation(width, seed), _formula(), *_divisors(width, heads, seed)]
 
 
-def _scores(width: int, seed: int) -> list[list[float]]:
-    """Return the dot products of queries with keys whose entries all have mean 0 and variance 1."""
-    draw = random.Random(seed)
+def _random_scores(width: int, seed: int) -> list[list[float]]:
+    """Return dot products of random queries and keys whose entries have mean 0 and variance 1."""
+    rng = random.Random(seed)
     rows = []
     for _ in range(DRAWS):
-        query = [draw.gauss(0, 1) for _ in range(width)]
-        rows.append([sum(number * draw.gauss(0, 1) for number in query) for _ in range(KEYS)])
+        query = [rng.gauss(0, 1) for _ in range(width)]
+        rows.append([sum(number * rng.gauss(0, 1) for number in query) for _ in range(KEYS)])
     return rows
 
 
-def _weights(scores: list[float], divisor: float = 1) -> list[float]:
+def _weights(scores: Sequence[float], divisor: float = 1) -> list[float]:
     return [float(weight) for weight in softmax([score / divisor for score in scores])]
 
 
-def _jacobian(weights: list[float]) -> list[list[float]]:
-    """Return how each weight changes with each score: diag(w) - w w^T."""
-    return [
-        [(a if row == column else 0.0) - a * b for column, b in enumerate(weights)] for row, a in enumerate(weights)
-    ]
-
-
-def _norm(matrix: list[list[float]]) -> float:
-    return math.hypot(*(number for row in matrix for number in row))
+def _jacobian_norm(weights: Sequence[float]) -> float:
+    """Return the Frobenius norm of the Jacobian of the softmax, diag(w) - w w^T."""
+    return math.hypot(
+        *((a if row == column else 0.0) - a * b for row, a in enumerate(weights) for column, b in enumerate(weights))
+    )
 
 
 def _saturation(width: int, seed: int) -> list[Step]:
-    widths = sorted({4, 16, 64, width})
-    drawn = {each: _scores(each, seed) for each in widths}
-    variances = {each: statistics.pvariance([score for row in drawn[each] for score in row], 0.0) for each in widths}
-    first = drawn[width][0]
+    scores = {k: _random_scores(k, seed) for k in sorted({4, 16, 64, width})}
+    variances = {k: statistics.pvariance([score for row in rows for score in row], 0.0) for k, rows in scores.items()}
+    example = scores[width][0]
     root = math.sqrt(width)
-    plain, scaled = _weights(first), _weights(first, root)
+    plain, scaled = _weights(example), _weights(example, root)
+    labels = ("unscaled", "scaled")
     return [
-        Step(
-            "How far scores spread",
-            "Each product q_i k_i of two independent numbers of mean 0 and variance 1 has variance 1 again, and the "
-            f"variances of a sum add up. Measured over {DRAWS} queries with {KEYS} keys each:",
-            (Matrix("variance of q . k", tuple(variances.items()), columns=("k", "measured")),),
-            f"The entries of q and k have mean 0 and variance 1, and there are {width}. What is the variance of q . k?",
-            (width,),
+        step(
+            "The variance of the scores",
+            "The product q_i k_i of two independent numbers with mean 0 and variance 1 has variance 1, and the "
+            f"variances of the k terms add up. Measured with {DRAWS} queries and {KEYS} keys per query:",
+            matrix("variance of q . k", variances.items(), columns=("k", "measured")),
+            question=f"q and k have {width} entries with mean 0 and variance 1. What is the variance of q . k?",
+            answer=width,
         ),
-        Step(
-            "Softmax of scores that are far apart",
-            f"One query, {KEYS} keys, width {width}. Of the scores as they come, the largest takes {max(plain):.4f}; "
-            f"divided by sqrt({width}) = {root:.4g}, {max(scaled):.4f}.",
-            (
-                Matrix("scores", (tuple(first), tuple(score / root for score in first)), ("as is", "divided")),
-                Matrix("weights", (tuple(plain), tuple(scaled)), ("as is", "divided")),
-            ),
+        step(
+            "Saturation of the softmax",
+            f"One query, {KEYS} keys, width {width}. The largest attention weight is {max(plain):.4f} for the unscaled "
+            f"scores and {max(scaled):.4f} for the scores divided by sqrt({width}) = {root:.4g}.",
+            matrix("scores", (example, [score / root for score in example]), labels),
+            matrix("attention weights", (plain, scaled), labels),
         ),
-        Step(
-            "The gradient of softmax",
-            "With two keys whose scores differ by s, the larger weight p changes with its score by p (1 - p). Where "
-            "softmax is sure, almost nothing comes back through it, and learning slows down or stops.",
-            (
-                Matrix(
-                    "gradient",
-                    tuple((s, p, p * (1 - p)) for s in (0, 1, 2, 4, 8, 16) for p in [_weights([float(s), 0.0])[0]]),
-                    columns=("s", "p", "p (1 - p)"),
-                ),
+        step(
+            "The gradient of the softmax",
+            "With two keys whose scores differ by s, the derivative of the larger weight p with respect to its score "
+            "is p (1 - p). If the softmax is saturated, the gradient vanishes and learning slows down or stops.",
+            matrix(
+                "gradient",
+                [(s, p, p * (1 - p)) for s in (0, 1, 2, 4, 8, 16) for p in [_weights([float(s), 0.0])[0]]],
+                columns=("s", "p", "p (1 - p)"),
             ),
-            "Two weights are 1/2 each. How fast does one of them grow with its own score? (p times 1 - p)",
-            (Fraction(1, 4),),
+            question="Two attention weights are 1/2 each. What is the derivative p (1 - p) of one of them?",
+            answer=Fraction(1, 4),
         ),
-        Step(
-            "How much of it is left",
-            "The norm of the Jacobian diag(w) - w w^T, and the largest weight; half of the draws lie below what stands "
-            "here. As they come, wide vectors lose the gradient; divided, width no longer matters. (Dividing also "
-            "makes the scores themselves move sqrt(k) times less: what it buys is that nothing is stuck.)",
-            (
-                Matrix(
-                    "medians",
-                    tuple((k, *_medians(rows, 1), *_medians(rows, math.sqrt(k))) for k, rows in drawn.items()),
-                    columns=("k", "largest", "norm", "largest, divided", "norm, divided"),
-                ),
-                Matrix(
-                    "norm for the query above",
-                    ((_norm(_jacobian(plain)), _norm(_jacobian(scaled))),),
-                    columns=("as is", "divided"),
-                ),
+        step(
+            "The gradient by width",
+            f"Medians over {DRAWS} queries of the largest attention weight and of the norm of the Jacobian diag(w) - "
+            "w w^T. Without scaling the gradient decreases with the width; with scaling it does not depend on it. "
+            "(Scaling also divides the gradient of q . k by sqrt(k); its benefit is that the softmax is not "
+            "saturated.)",
+            matrix(
+                "medians",
+                [(k, *_medians(rows, 1), *_medians(rows, math.sqrt(k))) for k, rows in scores.items()],
+                columns=("k", "largest weight", "norm", "largest weight, scaled", "norm, scaled"),
             ),
+            vector("norm for the query above", (_jacobian_norm(plain), _jacobian_norm(scaled)), labels),
         ),
     ]
 
 
 def _medians(rows: list[list[float]], divisor: float) -> tuple[float, float]:
-    """Return the median of the largest weights, and of the norms of the Jacobians."""
+    """Return the medians of the largest weight and of the norm of the Jacobian."""
     weights = [_weights(row, divisor) for row in rows]
-    return statistics.median(map(max, weights)), statistics.median(_norm(_jacobian(row)) for row in weights)
+    return statistics.median(map(max, weights)), statistics.median(map(_jacobian_norm, weights))
 
 
 def _formula() -> Step:
     queries, keys = [[2, 0, 0, 0], [0, 2, 2, 0]], [[1, 0, 0, 0], [0, 1, 0, 1], [0, 1, 1, 0]]
     values = [[1, 0], [0, 1], [1, 1]]
-    scores: list[list[Number]] = [[exact(s) / 2 for s in row] for row in product(queries, transposed(keys))]
-    outputs = [weighted_sum(softmax(row, 3), values) for row in scores]
-    return Step(
+    scores: list[list[Number]] = [[score / 2 for score in row] for row in matmul(queries, transpose(keys))]
+    return step(
         "Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V",
-        "The queries may come from another sequence: Q then has other rows than K and V, and the output has one row "
-        "for each query, as wide as a value. Here d_k = 4, and e = 3 so that fractions come out.",
-        (
-            Matrix("Q", tuple(map(tuple, queries))),
-            Matrix("K", tuple(map(tuple, keys))),
-            Matrix("V", tuple(map(tuple, values))),
-            Matrix("Q K^T / 2", tuple(map(tuple, scores))),
-            Matrix("output", tuple(map(tuple, outputs))),
-        ),
-        "Q is 2 x 4, K is 3 x 4, V is 3 x 2. How many rows and columns has the output?",
-        (2, 2),
+        "In cross-attention the queries come from another sequence: Q may have a different number of rows from K and "
+        "V. The output has one row per query and the width of the values. Here d_k = 4, and the softmax has base 3, so "
+        "that the outputs are fractions.",
+        matrix("Q", queries),
+        matrix("K", keys),
+        matrix("V", values),
+        matrix("Q K^T / 2", scores),
+        matrix("output", (weighted_sum(softmax(row, 3), values) for row in scores)),
+        question="Q is 2 x 4, K is 3 x 4, V is 3 x 2. What is the shape of the output (rows and columns)?",
+        answer=(2, 2),
     )
 
 
-def _which_width(width: int, heads: int, seed: int) -> list[Step]:
-    head = width // heads
-    by_width, by_head = math.sqrt(width), math.sqrt(head)
-    row = _scores(head, seed)[0]
-    counts = sorted({each for each in (1, 2, 4, 8, 16, heads) if width % each == 0})
+def _divisors(width: int, heads: int, seed: int) -> list[Step]:
+    head_width = width // heads
+    by_width, by_head = math.sqrt(width), math.sqrt(head_width)
+    scores = _random_scores(head_width, seed)[0]
+    counts = sorted({count for count in (1, 2, 4, 8, 16, heads) if width % count == 0})
     return [
-        Step(
+        step(
             "The square root of which width?",
-            "One lecture divides by sqrt(k), k the width of the vectors; the others by sqrt(d_k), that of one head. "
-            "For one head (or wide heads, as wide as the vectors) that is the same. For many, the scores of a head "
-            "spread by sqrt(d_k) only, and dividing by sqrt(k) leaves a spread of 1 / sqrt(heads).",
-            (
-                Matrix(
-                    f"divisors for a width of {width}",
-                    tuple((h, math.sqrt(width), math.sqrt(width / h), math.sqrt(1 / h)) for h in counts),
-                    columns=("heads", "sqrt(k)", "sqrt(d_k)", "spread after sqrt(k)"),
-                ),
+            "One lecture divides by sqrt(k), k the model width; the others by sqrt(d_k), d_k the width of one head. "
+            "For a single head (or wide heads, with d_k = k) the two are equal. For several heads the standard "
+            "deviation of the scores is sqrt(d_k), so dividing by sqrt(k) leaves a standard deviation of 1 / "
+            "sqrt(heads).",
+            matrix(
+                f"divisors for width {width}",
+                [(h, math.sqrt(width), math.sqrt(width / h), math.sqrt(1 / h)) for h in counts],
+                columns=("heads", "sqrt(k)", "sqrt(d_k)", "std after / sqrt(k)"),
             ),
-            f"{width} numbers in {heads} heads: what are sqrt(k) and sqrt(d_k)?",
-            (by_width, by_head),
+            question=f"Width {width}, {heads} heads: what are sqrt(k) and sqrt(d_k)?",
+            answer=(by_width, by_head),
         ),
-        Step(
-            "What it does to the weights",
-            f"The scores of one head of width {head}, divided either way. The larger divisor makes the weights more "
-            "alike; training can make up for it with longer queries.",
-            (
-                Matrix(
-                    "weights",
-                    (tuple(_weights(row, by_width)), tuple(_weights(row, by_head))),
-                    ("by sqrt(k)", "by sqrt(d_k)"),
-                ),
+        step(
+            "Effect on the attention weights",
+            f"The scores of one head of width {head_width}, divided by either root. The larger divisor gives more "
+            "uniform attention weights; training can compensate with longer queries.",
+            matrix(
+                "attention weights",
+                (_weights(scores, by_width), _weights(scores, by_head)),
+                ("by sqrt(k)", "by sqrt(d_k)"),
             ),
         ),
     ]

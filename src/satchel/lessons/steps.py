@@ -1,7 +1,4 @@
-"""What a lesson is made of: steps with a sentence or two, matrices with words beside them, questions with answers.
-
-Numbers are kept as fractions for as long as they are fractions, so that a lesson prints what the lecture prints.
-"""
+"""Data types of lessons (`Matrix`, `Step`, `Steps`, `Lesson`), number formatting, and the check of answers."""
 
 import inspect
 import math
@@ -17,21 +14,20 @@ from pydantic import create_model
 
 from satchel import config
 from satchel.config import Settings
+from satchel.lessons.arithmetic import Number
 
-Number = int | float | Fraction
 Cell = Number | str
-Vector = Sequence[Number]
-Rows = Sequence[Sequence[Number]]
 
-# A power with a larger exponent is not worth writing as a fraction.
-LARGEST_EXPONENT = 20
-# An answer may be rounded: to two places, or to two in a hundred.
-TOLERANCE = 0.011
+# Tolerances of a numeric answer, relative and absolute: an answer rounded to two decimals is correct.
+RELATIVE_TOLERANCE = 0.02
+ABSOLUTE_TOLERANCE = 0.011
+# Largest denominator that is printed as a fraction rather than as a decimal number.
+LARGEST_DENOMINATOR = 64
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Numbers (or words) in rows; words beside the rows and above the columns, where there are any."""
+    """A named matrix or table, with optional row and column labels."""
 
     name: str
     values: tuple[tuple[Cell, ...], ...]
@@ -39,12 +35,24 @@ class Matrix:
     columns: tuple[str, ...] = ()
 
 
+def matrix(
+    name: str, values: Iterable[Iterable[Cell]], rows: Iterable[str] = (), columns: Iterable[str] = ()
+) -> Matrix:
+    """Return a `Matrix` from any iterables."""
+    return Matrix(name, tuple(map(tuple, values)), tuple(rows), tuple(columns))
+
+
+def vector(name: str, values: Iterable[Cell], columns: Iterable[str] = ()) -> Matrix:
+    """Return a `Matrix` with one row."""
+    return matrix(name, [values], columns=columns)
+
+
 @dataclass(frozen=True)
 class Step:
-    """One step of a lesson. Where it has a question, the rest of it is the answer that is shown afterwards.
+    """One step of a lesson. If it has a question, `--ask` asks it before showing the text and the matrices.
 
-    `answer` is what a reader's answer is checked against: numbers in a row, or words any of which will do; none of
-    them where there is nothing to check.
+    `answer` holds the expected answer: numbers in order, or alternative words of which one is enough; empty if the
+    answer is not checked.
     """
 
     title: str
@@ -54,34 +62,40 @@ class Step:
     answer: tuple[Cell, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return the step as a notebook shows it."""
+        """Return the step as HTML for a notebook."""
         from satchel.lessons import page
 
         return page.fragment([self])
 
 
-class Steps(list[Step]):
-    """The steps of a lesson with its dials set: they show themselves in a notebook, and become a file."""
+def step(title: str, text: str, *matrices: Matrix, question: str = "", answer: Cell | Sequence[Cell] = ()) -> Step:
+    """Return a `Step`; an answer of a single cell need not be wrapped in a tuple."""
+    expected = (answer,) if isinstance(answer, (str, int, float, Fraction)) else tuple(answer)
+    return Step(title, text, matrices, question, expected)
 
-    def __init__(self, steps: Iterable[Step], lesson: "Lesson", dials: Settings) -> None:
+
+class Steps(list[Step]):
+    """The steps of a lesson run with given settings; displays itself in a notebook and can be saved to a file."""
+
+    def __init__(self, steps: Iterable[Step], lesson: "Lesson", settings: Settings) -> None:
         super().__init__(steps)
         self.lesson = lesson
-        self.dials = dials
+        self.settings = settings
 
     @property
     def command(self) -> str:
-        """What makes these steps in a terminal."""
-        dials = [f"--set {shlex.quote(f'{name}={spelled(value)}')}" for name, value in self.dials]
-        return " ".join(["satchel", "lesson", self.lesson.name, *dials])
+        """The shell command that prints these steps."""
+        options = [f"--set {shlex.quote(f'{name}={format_setting(value)}')}" for name, value in self.settings]
+        return " ".join(["satchel", "lesson", self.lesson.name, *options])
 
     def _repr_html_(self) -> str:
-        """Return the steps as a notebook shows them."""
+        """Return the steps as HTML for a notebook."""
         from satchel.lessons import page
 
         return page.fragment(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the steps as a page, a picture, LaTeX or a notebook, whichever the ending says."""
+        """Write the steps to a file; the suffix selects the format (.html, .svg, .png, .pdf, .tex or .ipynb)."""
         from satchel.lessons import files
 
         files.save(self, Path(path))
@@ -89,97 +103,45 @@ class Steps(list[Step]):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A worked example of a lecture: a function of its dials that returns steps."""
+    """A worked example of a lecture: a function that maps settings to steps."""
 
     name: str
     title: str
-    source: str  # the lecture
-    items: tuple[int, ...]  # what it shows, by number
+    source: str  # lecture the example is taken from
+    items: tuple[int, ...]  # numbers of the lecture items it covers
     function: Callable[..., list[Step]]
-    trained: Step | None = None  # what became of it in training
+    training_result: Step | None = None  # last step: results of trained models
 
     @property
-    def dials(self) -> type[Settings]:
-        """The settings of the function, as strict as all others."""
+    def settings_class(self) -> type[Settings]:
+        """A settings class with one field per parameter of the function."""
         parameters = inspect.signature(self.function, eval_str=True).parameters.values()
-        fields: dict[str, Any] = {each.name: (each.annotation, each.default) for each in parameters}
-        return create_model(f"{self.name} dials", __base__=Settings, **fields)
+        fields: dict[str, Any] = {parameter.name: (parameter.annotation, parameter.default) for parameter in parameters}
+        return create_model(f"{self.name} settings", __base__=Settings, **fields)
 
-    def run(self, **dials: object) -> Steps:
-        """Return the steps with the dials set."""
-        chosen = config.build(self.dials, {name: self._fitting(name, value) for name, value in dials.items()})
-        steps = self.function(**dict(chosen))
-        return Steps([*steps, *([self.trained] if self.trained else [])], self, chosen)
+    def run(self, **settings: object) -> Steps:
+        """Return the steps for the given settings."""
+        validated = config.build(
+            self.settings_class, {name: self._convert(name, value) for name, value in settings.items()}
+        )
+        steps = self.function(**dict(validated))
+        return Steps([*steps, *([self.training_result] if self.training_result else [])], self, validated)
 
-    def _fitting(self, name: str, value: object) -> object:
-        """Return a value in the form of its dial: on a command line, commas make a list of a text, and one is none."""
-        default = self.dials.model_fields[name].default if name in self.dials.model_fields else None
+    def _convert(self, name: str, value: object) -> object:
+        """Undo the parsing of commas on the command line: join a list for a text setting, wrap a single number."""
+        fields = self.settings_class.model_fields
+        default = fields[name].default if name in fields else None
         if isinstance(default, str) and isinstance(value, list):
             return ", ".join(map(str, value))
         return [value] if isinstance(default, tuple) and not isinstance(value, (list, tuple)) else value
 
 
-# --- arithmetic that keeps fractions ------------------------------------------------------------------
+# --- formatting ---------------------------------------------------------------------------------------
 
 
-def exact(number: Number) -> Number:
-    """Return a whole number or a simple decimal as a fraction, anything else as it is."""
-    if isinstance(number, float):
-        simple = Fraction(number).limit_denominator(1000)
-        return simple if float(simple) == number else number
-    return Fraction(number)
-
-
-def dot(first: Vector, second: Vector) -> Number:
-    """Return the dot product of two vectors."""
-    return sum((a * b for a, b in zip(first, second, strict=True)), start=Fraction(0))
-
-
-def product(first: Rows, second: Rows) -> list[list[Number]]:
-    """Return the product of two matrices."""
-    columns = list(zip(*second, strict=True))
-    return [[dot(row, column) for column in columns] for row in first]
-
-
-def transposed(matrix: Rows) -> list[list[Number]]:
-    """Return a matrix with its rows as columns."""
-    return [list(column) for column in zip(*matrix, strict=True)]
-
-
-def softmax(scores: Vector, base: Number = math.e) -> list[Number]:
-    """Return base ** score for each score, shared out to sum to one; a score of -inf gets nothing."""
-    highest = max(scores)
-    if highest == -math.inf:
-        return [Fraction(0)] * len(scores)
-    powers = [_power(base, score - highest) if score != -math.inf else Fraction(0) for score in scores]
-    total = sum(powers, start=Fraction(0))
-    return [power / total for power in powers]
-
-
-def _power(base: Number, exponent: Number) -> Number:
-    whole = isinstance(exponent, (int, Fraction)) and Fraction(exponent).denominator == 1
-    simple = exact(base)
-    if whole and abs(int(exponent)) <= LARGEST_EXPONENT and isinstance(simple, Fraction):
-        return simple ** int(exponent)
-    power: float = float(base) ** float(exponent)
-    return power
-
-
-def weighted_sum(weights: Vector, vectors: Rows) -> list[Number]:
-    """Return the sum of the vectors, each times its weight."""
-    return product([weights], vectors)[0]
-
-
-# --- showing ------------------------------------------------------------------------------------------
-
-
-def shown(cell: Cell) -> str:
-    """Return a number as people write it: whole, as a fraction with a small denominator, or with four decimals."""
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, Fraction) and cell.denominator <= 64:
-        return str(cell)
-    if isinstance(cell, int):
+def format_cell(cell: Cell) -> str:
+    """Return a number as an integer, a fraction with a small denominator, or a decimal with up to four places."""
+    if isinstance(cell, (str, int)) or (isinstance(cell, Fraction) and cell.denominator <= LARGEST_DENOMINATOR):
         return str(cell)
     number = float(cell)
     if number and abs(number) < 5e-4:
@@ -187,47 +149,56 @@ def shown(cell: Cell) -> str:
     if abs(number) >= 1e4:
         return f"{number:.4g}"
     rounded = f"{number:.4f}"
-    # What is nearly whole must not look as if it were: it keeps its zeros.
+    # 0.99999 is printed as 1.0000 and not as 1, so that it differs from an exact 1.
     return rounded if float(rounded).is_integer() and not number.is_integer() else rounded.rstrip("0").rstrip(".")
 
 
-def spelled(dial: object) -> str:
-    """Return the value of a dial as it is given on a command line."""
-    if isinstance(dial, tuple):
-        return ",".join(map(spelled, dial))
-    return f"{dial:g}" if isinstance(dial, float) and float(f"{dial:g}") == dial else str(dial)
+def format_cells(cells: Sequence[Cell]) -> str:
+    """Return the formatted cells, separated by commas."""
+    return ", ".join(map(format_cell, cells))
 
 
-def lines(matrix: Matrix) -> list[str]:
-    """Return a matrix as lines of text, its columns aligned, words beside its rows."""
-    cells = [[shown(cell) for cell in row] for row in matrix.values]
-    heads = [list(matrix.columns)] if matrix.columns else []
-    widths = [max(map(len, column)) for column in zip(*heads, *cells, strict=True)]
-    side = max(map(len, matrix.rows), default=0)
-    words = [*([""] if heads else []), *(matrix.rows or [""] * len(cells))]
+def format_setting(value: object) -> str:
+    """Return the value of a setting in the syntax of `--set`."""
+    if isinstance(value, tuple):
+        return ",".join(map(format_setting, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def text_lines(matrix: Matrix) -> list[str]:
+    """Return a matrix as lines of text with aligned columns and its row and column labels."""
+    cells = [[format_cell(cell) for cell in row] for row in matrix.values]
+    header = [list(matrix.columns)] if matrix.columns else []
+    widths = [max(map(len, column)) for column in zip(*header, *cells, strict=True)]
+    label_width = max(map(len, matrix.rows), default=0)
+    labels = [*([""] if header else []), *(matrix.rows or [""] * len(cells))]
     return [
-        f"{word:>{side}}  {'  '.join(f'{cell:>{width}}' for cell, width in zip(row, widths, strict=True))}".rstrip()
-        for word, row in zip(words, [*heads, *cells], strict=True)
+        f"{label:>{label_width}}  {'  '.join(map(str.rjust, row, widths))}".rstrip()
+        for label, row in zip(labels, [*header, *cells], strict=True)
     ]
 
 
-def is_right(answer: str, expected: tuple[Cell, ...]) -> bool:
-    """Return whether a reader's answer is the expected one: the same numbers, or any one of the words."""
+# --- answers ------------------------------------------------------------------------------------------
+
+
+def is_correct(answer: str, expected: tuple[Cell, ...]) -> bool:
+    """Return whether an answer contains one of the expected words, or equals the expected numbers after rounding."""
     if all(isinstance(cell, str) for cell in expected):
-        said = answer.casefold()
-        return any(str(word).casefold() in said for word in expected)
+        return any(str(word).casefold() in answer.casefold() for word in expected)
     # 196,608 is one number; 4x4 and (1, 2) are two.
-    grouped = re.sub(r"(?<=\d),(?=\d{3}\b)", "", answer)
-    found = [_number(word) for word in re.sub(r"[][(),;x×]", " ", grouped).split()]
-    return len(found) == len(expected) and all(
-        number is not None and math.isclose(number, float(cell), rel_tol=0.02, abs_tol=TOLERANCE)
-        for number, cell in zip(found, expected, strict=True)
+    without_groups = re.sub(r"(?<=\d),(?=\d{3}\b)", "", answer)
+    numbers = [_parse_number(word) for word in re.sub(r"[][(),;x×]", " ", without_groups).split()]
+    return len(numbers) == len(expected) and all(
+        number is not None and math.isclose(number, float(cell), rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
+        for number, cell in zip(numbers, expected, strict=True)
     )
 
 
-def _number(word: str) -> float | None:
-    above, slash, below = word.partition("/")
+def _parse_number(word: str) -> float | None:
+    numerator, slash, denominator = word.partition("/")
     try:
-        return float(above) / float(below) if slash else float(above)
+        return float(numerator) / float(denominator) if slash else float(numerator)
     except (ValueError, ZeroDivisionError):
         return None

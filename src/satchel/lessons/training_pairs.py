@@ -1,10 +1,10 @@
-"""Training pairs: what goes into a language model, what should come out, and what the loss adds up (items 81 to 85)."""
+"""Training pairs: inputs and targets of a language model, batching, and the loss (items 81 to 85)."""
 
 import math
 from fractions import Fraction
 
-from satchel.errors import SettingsError
-from satchel.lessons.steps import Matrix, Step
+from satchel.lessons.checks import check_range, split_words
+from satchel.lessons.steps import Step, matrix, step, vector
 
 START = "<s>"
 NO_TARGET = "-"
@@ -16,73 +16,64 @@ Words = tuple[str, ...]
 def training_pairs(
     text: str = "I saw the dog running in the park and it looked very excited to be there", length: int = 5
 ) -> list[Step]:
-    """Return a text as rows of inputs and targets, and their loss under a small model that can be computed by hand."""
-    words = tuple(text.split())
-    if not 2 <= len(words) <= MOST_WORDS:
-        raise SettingsError(
-            f"text: found {len(words)} words, expected 2 to {MOST_WORDS}", "for example --set text='I saw the dog'"
-        )
-    if not 1 <= length <= MOST_WORDS:
-        raise SettingsError(f"length: found {length}, expected 1 to {MOST_WORDS}", "for example --set length=5")
-    rows = pairs(words, length)
-    return [*_rows(words, rows, length), *_losses(words, rows)]
+    """Return the inputs and targets of a text, and the loss of a model that can be computed by hand."""
+    words = split_words("text", text, 2, MOST_WORDS, "I saw the dog")
+    check_range("length", length, 1, MOST_WORDS, example=5)
+    rows = make_pairs(words, length)
+    return [*_chunks(words, rows, length), *_losses(words, rows)]
 
 
-def pairs(words: Words, length: int) -> list[tuple[Words, Words]]:
-    """Return the (inputs, targets) of each chunk: the same words, one place on; each chunk begins again with <s>."""
+def make_pairs(words: Words, length: int) -> list[tuple[Words, Words]]:
+    """Return the (inputs, targets) of each chunk: inputs are the targets shifted by one position, starting with <s>."""
     chunks = [words[start : start + length] for start in range(0, len(words), length)]
     return [((START, *chunk[:-1]), chunk) for chunk in chunks]
 
 
 def probability(word: str, prefix: Words, vocabulary: Words) -> Fraction:
-    """Return P(word | prefix): the more letters of it have been read, the likelier it is."""
-    return _share(word, set("".join(prefix)), vocabulary)
+    """Return P(word | prefix), proportional to 1 + the number of letters of the word that occur in the prefix."""
+    return _probability(word, set("".join(prefix)), vocabulary)
 
 
-def all_at_once(inputs: Words, targets: Words, vocabulary: Words) -> list[Fraction]:
-    """Return P(target) at every position in one pass, which reads each input once."""
+def target_probabilities(inputs: Words, targets: Words, vocabulary: Words) -> list[Fraction]:
+    """Return P(target | prefix) at every position, computed in one pass over the inputs."""
     letters: set[str] = set()
-    found = []
+    chances = []
     for word, target in zip(inputs, targets, strict=True):
         letters |= set(word)
-        found.append(_share(target, letters, vocabulary))
-    return found
+        chances.append(_probability(target, letters, vocabulary))
+    return chances
 
 
-def _share(word: str, letters: set[str], vocabulary: Words) -> Fraction:
-    scores = {known: 1 + len(set(known) & letters) for known in vocabulary}
+def _probability(word: str, letters: set[str], vocabulary: Words) -> Fraction:
+    scores = {candidate: 1 + len(set(candidate) & letters) for candidate in vocabulary}
     return Fraction(scores[word], sum(scores.values()))
 
 
-def _rows(words: Words, rows: list[tuple[Words, Words]], length: int) -> list[Step]:
+def _chunks(words: Words, rows: list[tuple[Words, Words]], length: int) -> list[Step]:
     inputs, targets = rows[0]
-    filled = [_filled(each, length) for row in rows for each in row]
-    names = tuple(f"{number} {name}" for number in range(1, len(rows) + 1) for name in ("input", "target"))
-    asked = min(2, len(rows) - 1)
+    padded = [(*row, *[NO_TARGET] * (length - len(row))) for pair in rows for row in pair]
+    labels = [f"{number} {name}" for number in range(1, len(rows) + 1) for name in ("input", "target")]
+    example = min(2, len(rows) - 1)
     return [
-        Step(
-            "Shifted by one",
-            "At each position the word to predict is the one that the input has next; <s> gives the first word "
-            "something to follow.",
-            (Matrix("pair", (inputs, targets), ("input", "target")),),
-            f"The input is '{' '.join(inputs)}', from the text '{' '.join(words[: length + 1])}'. What is the target?",
-            (" ".join(targets),),
+        step(
+            "Inputs and targets are shifted by one",
+            "The target at each position is the next word of the text. The first input is <s>, so that the first word "
+            "can be predicted too. Feeding the true previous words is called teacher forcing.",
+            matrix("pair", (inputs, targets), ("input", "target")),
+            question=f"What is the target of '{' '.join(inputs)}' in '{' '.join(words[: length + 1])}'?",
+            answer=" ".join(targets),
         ),
-        Step(
-            f"Chunks of {length}",
-            f"Every chunk begins again with {START}, so every word is predicted exactly once, but the first of a chunk "
-            f"without what came before it. A short row is filled up, and nothing is predicted there ({NO_TARGET}). "
-            "Rows are the batch; positions in a row are time. (The slide prints its third chunk without saying that it "
-            "is the target; the input begins with <s> as the others do.)",
-            (Matrix("rows", tuple(filled), names),),
-            f"The input of row {asked + 1} begins with {START}. Which word is to be predicted there?",
-            (rows[asked][1][0],),
+        step(
+            f"Chunks of {length} words",
+            f"Every chunk starts with {START}: every word is predicted exactly once, but the first word of a chunk "
+            f"without its context. A short row is padded and has no targets there ({NO_TARGET}). Rows are the batch "
+            "dimension, columns the time dimension. (The slide prints its third chunk without input; the input starts "
+            f"with {START} as in the other chunks.)",
+            matrix("rows", padded, labels),
+            question=f"The input of row {example + 1} starts with {START}. What is the target at this position?",
+            answer=rows[example][1][0],
         ),
     ]
-
-
-def _filled(row: Words, length: int) -> Words:
-    return (*row, *[NO_TARGET] * (length - len(row)))
 
 
 def _losses(words: Words, rows: list[tuple[Words, Words]]) -> list[Step]:
@@ -90,55 +81,48 @@ def _losses(words: Words, rows: list[tuple[Words, Words]]) -> list[Step]:
     inputs, targets = rows[0]
     prefixes = [inputs[:stop] for stop in range(1, len(inputs) + 1)]
     chances = [probability(word, prefix, vocabulary) for prefix, word in zip(prefixes, targets, strict=True)]
-    once = all_at_once(inputs, targets, vocabulary)
-    losses = [[-math.log(chance) for chance in all_at_once(*row, vocabulary)] for row in rows]
-    flat = [loss for row in losses for loss in row]
-    means = [sum(row) / len(row) for row in losses]
+    by_prefix = [
+        (" ".join(prefix), word, p, -math.log(p)) for prefix, word, p in zip(prefixes, targets, chances, strict=True)
+    ]
+    losses = [[-math.log(p) for p in target_probabilities(*row, vocabulary)] for row in rows]
+    all_losses = [loss for row in losses for loss in row]
+    total, means = sum(all_losses), [sum(row) / len(row) for row in losses]
     count = len(targets)
     return [
-        Step(
+        step(
             "All positions at once",
-            "A small model: each word of the text scores 1 and another 1 for each of its letters that the context has; "
-            "P is its share. One pass over the row gives what each prefix gives by itself, since no position looks "
-            "ahead. That is not batching: it is one sequence.",
-            (
-                Matrix(
-                    "prefix by prefix",
-                    tuple(
-                        (" ".join(p), w, c, -math.log(c)) for p, w, c in zip(prefixes, targets, chances, strict=True)
-                    ),
-                    columns=("context", "target", "P", "-log P"),
-                ),
-                Matrix("one pass", (tuple(once),), columns=targets),
+            "A small model: the score of a word is 1 plus the number of its letters that occur in the context, and P "
+            "is its share of the sum of all scores. No position depends on later inputs, so one pass over the row "
+            "gives the same probabilities as each prefix separately. This is not batching: it is one sequence.",
+            matrix("prefix by prefix", by_prefix, columns=("context", "target", "P", "-log P")),
+            vector("one pass", target_probabilities(inputs, targets, vocabulary), targets),
+            question="How many predictions is the model trained on in one pass over row 1?",
+            answer=count,
+        ),
+        step(
+            "The loss: sum or mean",
+            "The slide defines the loss (cross-entropy) as the sum of -log P over positions, but NLLLoss() on the "
+            f"slide computes the mean by default; reduction='sum' gives the sum. Here the mean is {count} times "
+            "smaller.",
+            vector("loss of row 1", (sum(losses[0]), means[0]), ("sum", "mean")),
+            question="By which number must the result of NLLLoss() be multiplied to get the sum over row 1?",
+            answer=count,
+        ),
+        step(
+            "Loss of a batch",
+            f"[batch, time, classes] = [{len(rows)}, {count}, {len(vocabulary)}] is reshaped to [{len(rows) * count}, "
+            f"{len(vocabulary)}]; {len(all_losses)} positions have a target. The sum is the sum of the rows. The mean "
+            "over positions equals the mean of the row means only if all rows have the same length.",
+            matrix(
+                "by row",
+                [(len(row), sum(row), mean) for row, mean in zip(losses, means, strict=True)],
+                (str(number) for number in range(1, len(rows) + 1)),
+                ("targets", "sum", "mean"),
             ),
-            "One pass over row 1: how many predictions is the model trained on?",
-            (len(once),),
-        ),
-        Step(
-            "The loss: a sum or a mean",
-            "The slide adds up -log P over positions, but the NLLLoss() beside it takes the mean unless it is told "
-            f"reduction='sum': {count} times less here.",
-            (Matrix("loss of row 1", ((sum(losses[0]), means[0]),), columns=("sum", "mean")),),
-            "By what has NLLLoss's own answer to be multiplied to be the sum over row 1?",
-            (count,),
-        ),
-        Step(
-            "A batch",
-            f"[batch, time, classes] = [{len(rows)}, {count}, {len(vocabulary)}] collapses to "
-            f"[{len(rows) * count}, {len(vocabulary)}], of which {len(flat)} positions have a target. The sum is that "
-            "of the rows; the mean over positions is the mean of the rows' means only if all rows are equally long.",
-            (
-                Matrix(
-                    "by row",
-                    tuple((len(row), sum(row), mean) for row, mean in zip(losses, means, strict=True)),
-                    tuple(str(number) for number in range(1, len(rows) + 1)),
-                    ("targets", "sum", "mean"),
-                ),
-                Matrix(
-                    "batch",
-                    ((sum(flat), sum(flat) / len(flat), sum(means) / len(means)),),
-                    columns=("sum", "mean over positions", "mean of means"),
-                ),
+            vector(
+                "batch",
+                (total, total / len(all_losses), sum(means) / len(means)),
+                ("sum", "mean over positions", "mean of means"),
             ),
         ),
     ]
