@@ -30,7 +30,7 @@ def test_a_lesson_is_shown_step_by_step(name: str, cli: Cli) -> None:
     code, printed, said = cli("lesson", name)
     assert code == 0
     assert printed.startswith(LESSONS[name].title)
-    assert "dials (--set)" in said
+    assert "settings (--set)" in said
     assert "?" not in printed.split("\n")[3]
     found = answer(cli, "lesson", name)
     assert found["name"] == name
@@ -38,11 +38,12 @@ def test_a_lesson_is_shown_step_by_step(name: str, cli: Cli) -> None:
     assert all(isinstance(step["matrices"], list) for step in found["steps"])
 
 
-def test_the_dials_are_turned_from_the_command_line(cli: Cli) -> None:
+def test_settings_are_given_on_the_command_line(cli: Cli) -> None:
     code, printed, _ = cli("lesson", "attention", "--set", "q=0,10", "--set", "base=3")
     assert code == 0
     assert "0.9999" in printed
     assert cli("lesson", "perplexity", "--set", "probabilities=0.5")[0] == 0
+    assert cli("lesson", "classifier", "--set", "positions=false")[0] == 0
     assert cli("lesson", "training-pairs", "--set", "text=one, two, three four five six")[0] == 0
 
 
@@ -53,12 +54,12 @@ def test_questions_are_asked_checked_and_answered(cli: Cli, monkeypatch: pytest.
     asked = printed[printed.index("1. Score each key") : printed.index("3. Output")]
     first, second = asked.split("2. Softmax")
     assert "? What is the score of each key?" in first
-    assert "right." in first
-    assert first.index("right.") < first.index("scores")
-    assert "not quite:" in second
+    assert "  correct." in first
+    assert first.index("  correct.") < first.index("scores")
+    assert "  not correct:" in second
     assert "1/6" in second
-    # Whoever says nothing, or has gone, is shown the rest.
-    assert "How sharp is sharp enough?" in printed
+    # Without an answer, the rest of the lesson is printed.
+    assert "How long must the query be?" in printed
 
 
 @pytest.mark.parametrize("ending", [".html", ".svg", ".png", ".pdf", ".tex", ".ipynb"])

@@ -1,75 +1,58 @@
-"""A classifier by hand: the lesson's numbers, and the same from the package's parts."""
+"""Text classification by hand: the numbers of the lesson, and the same from the package."""
 
 from fractions import Fraction
-from typing import Any
 
 import pytest
 import torch
 
-from satchel.errors import SettingsError
-from satchel.lessons.classifier import SCALE, block, classifier, embedded, mean, probabilities, weights
-from satchel.lessons.steps import Step
+from satchel.lessons.arithmetic import mean
+from satchel.lessons.classifier import SCALE, attention_weights, classifier, embed, encode, probabilities
 from satchel.nn.attention import attend
 from satchel.tasks.classification import pooled
+from tests.lessons.lookup import Lookup, to_tensor
+
+lookup = Lookup(classifier, torch.float64)
+step, matrix, tensor = lookup.step, lookup.matrix, lookup.tensor
 
 WORDS = ("not", "bad", ",", "a", "lovely", "film")
-
-
-def step(title: str, **dials: Any) -> Step:
-    (found,) = (each for each in classifier(**dials) if each.title.startswith(title))
-    return found
-
-
-def tensor(rows: Any) -> torch.Tensor:
-    return torch.tensor([[float(number) for number in row] for row in rows], dtype=torch.float64)
+HALF = Fraction(1, 2)
 
 
 @pytest.mark.item(91)
-def test_a_label_is_the_softmax_of_a_linear_map_of_the_mean() -> None:
-    # `not bad` is good once, `lovely` twice: 3 of 6 words.
-    assert mean(block(embedded(WORDS), True)) == [Fraction(1, 2), 0, 0]
-    assert step("The mean").answer == (Fraction(1, 2),)
-    assert step("A linear map").answer == ("positive",)
+def test_the_label_is_the_softmax_of_a_linear_layer_on_the_mean() -> None:
+    # `not bad` counts 1 for good and `lovely` 2: 3 over 6 words.
+    assert mean(encode(WORDS, positions=True)) == [HALF, 0, 0]
+    assert step("Mean pooling").answer == (HALF,)
+    assert step("Linear layer").answer == ("positive",)
     expected = torch.tensor([SCALE * 0.5, 0.0], dtype=torch.float64).softmax(dim=0)
-    assert probabilities(WORDS, True) == pytest.approx(expected.tolist())
-    assert step("A linear map", text="not lovely").answer == ("negative",)
+    assert probabilities(WORDS, positions=True) == pytest.approx(expected.tolist())
+    assert step("Linear layer", text="not lovely").answer == ("negative",)
 
 
 @pytest.mark.parametrize("positions", [True, False])
-def test_the_lessons_attention_and_mean_are_the_packages(positions: bool) -> None:
-    vectors = tensor(embedded(WORDS))
-    looked = tensor(weights(len(WORDS), positions))
-    scores = torch.where(looked > 0, 0.0, -torch.inf)
-    found, given = attend(
-        torch.zeros(6, 1, dtype=torch.float64), torch.zeros(6, 1, dtype=torch.float64), vectors, scores == 0
-    )
-    torch.testing.assert_close(given, looked)
-    torch.testing.assert_close(found, tensor(step("Who looks", positions=positions).matrices[1].values))
-    encoded = tensor(block(embedded(WORDS), positions))
-    assert pooled(encoded[None])[0].tolist() == pytest.approx(
-        [float(each) for each in mean(block(embedded(WORDS), positions))]
-    )
+def test_attention_and_mean_pooling_equal_those_of_the_package(positions: bool) -> None:
+    expected = to_tensor(attention_weights(len(WORDS), positions), torch.float64)
+    zeros = torch.zeros(len(WORDS), 1, dtype=torch.float64)
+    outputs, weights = attend(zeros, zeros, to_tensor(embed(WORDS), torch.float64), expected > 0)
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(outputs, tensor("Self-attention", "attention output", positions=positions))
+    encodings = encode(WORDS, positions)
+    torch.testing.assert_close(pooled(to_tensor(encodings)[None]), to_tensor([mean(encodings)]))
 
 
 @pytest.mark.item(92)
-def test_padding_enters_neither_the_attention_nor_the_mean() -> None:
-    right, wrong = step("Padding", padding=6).matrices[0].values
-    assert right == (Fraction(1, 2), 0, 0)
-    assert wrong == (Fraction(1, 4), 0, 0)
-    encoded = tensor(block(embedded((*WORDS, "<pad>")), True))[None]
+def test_padding_is_masked_in_attention_and_mean() -> None:
+    masked, unmasked = matrix("Padding", "mean", padding=6).values
+    assert masked == (HALF, 0, 0)
+    assert unmasked == (Fraction(1, 4), 0, 0)
+    encodings = to_tensor(encode((*WORDS, "<pad>"), positions=True))[None]
     keep = torch.tensor([[True] * 6 + [False]])
-    assert pooled(encoded, keep)[0, 0] == 0.5
-    assert step("Padding", padding=0).matrices[0].values == ((Fraction(1, 2), 0, 0), (Fraction(1, 2), 0, 0))
+    assert pooled(encodings, keep)[0, 0] == 0.5
+    assert matrix("Padding", "mean", padding=0).values == ((HALF, 0, 0), (HALF, 0, 0))
 
 
 @pytest.mark.item(93)
-def test_only_with_positions_can_another_order_get_another_label() -> None:
-    with_positions, without = step("The same words", text="not bad").matrices[0].values
+def test_word_order_changes_the_label_only_with_positions() -> None:
+    with_positions, without_positions = matrix("Word order", "P(positive)", text="not bad").values
     assert float(with_positions[0]) > 0.5 > float(with_positions[1])
-    assert without[0] == without[1]
-
-
-@pytest.mark.parametrize("dials", [{"text": "good"}, {"text": "a " * 13}, {"padding": -1}, {"padding": 13}])
-def test_what_does_not_fit_is_told(dials: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="expected 2 to 12"):
-        classifier(**dials)
+    assert without_positions[0] == without_positions[1]

@@ -1,35 +1,21 @@
-"""What averages and windows see: the lesson's numbers, and the same from the package's encoders."""
+"""Deep averaging and fixed-window networks: the lesson and the encoders of the package agree."""
 
 from fractions import Fraction
 from itertools import permutations
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from satchel.errors import SettingsError
 from satchel.lessons.dan import dan
-from satchel.lessons.steps import Lesson, Matrix, Step
 from satchel.models.dan import Dan, DanSettings
 from satchel.models.window import Window, WindowSettings
+from tests.lessons.lookup import Lookup, to_tensor
+
+lookup = Lookup(dan)
+step, matrix, tensor = lookup.step, lookup.matrix, lookup.tensor
 
 WORDS = ("the", "cat", "sat", "<new>")
-
-
-def step(title: str, **dials: Any) -> Step:
-    """Return the one step whose title begins so."""
-    (found,) = (each for each in dan(**dials) if each.title.startswith(title))
-    return found
-
-
-def matrix(title: str, name: str, **dials: Any) -> Matrix:
-    (found,) = (each for each in step(title, **dials).matrices if each.name == name)
-    return found
-
-
-def tensor(table: Matrix) -> Tensor:
-    return torch.tensor([[float(number) for number in row] for row in table.values])
 
 
 def ids(text: str) -> Tensor:
@@ -38,7 +24,7 @@ def ids(text: str) -> Tensor:
 
 @pytest.fixture
 def averaging() -> Dan:
-    """A DAN whose embeddings are the lesson's, with the mean as it is."""
+    """A DAN with one-hot embeddings and no layers: it returns the mean."""
     encoder = Dan(DanSettings(width=4, layers=0), 4, causal=True)
     nn.init.eye_(encoder.embedding.weight)
     return encoder
@@ -46,7 +32,7 @@ def averaging() -> Dan:
 
 @pytest.fixture
 def window() -> Window:
-    """A net over three words whose weights are the lesson's: 1, 2 and 4 times the word at each place."""
+    """A network over three words with the weights of the lesson: 1, 2 and 4 for the three positions."""
     encoder = Window(WindowSettings(width=4, window=3), 4, causal=True)
     nn.init.eye_(encoder.embedding.weight)
     layer = encoder.layers[0]
@@ -60,64 +46,53 @@ def window() -> Window:
 @pytest.mark.item(5)
 def test_every_order_has_the_same_mean(averaging: Dan) -> None:
     assert step("A deep averaging").answer == (Fraction(1, 3), Fraction(1, 3), Fraction(1, 3), 0)
-    assert step("Every order").answer == (1,)
-    means = matrix("Every order", "mean")
+    assert step("All orders").answer == (1,)
+    means = matrix("All orders", "mean")
     assert len(means.rows) == 6
-    for order, row in zip(means.rows, tensor(means), strict=True):
+    for order, row in zip(means.rows, to_tensor(means.values), strict=True):
         torch.testing.assert_close(averaging.encode(ids(order))[0, -1], row)
 
 
 @pytest.mark.item(5)
-def test_the_mean_goes_through_a_net_and_a_softmax() -> None:
-    hidden, chances = (tensor(matrix("A deep averaging", name, context="a b a"))[0] for name in ("hidden", "P(next)"))
+def test_the_mean_is_the_input_of_a_hidden_layer_and_a_softmax() -> None:
+    hidden, chances = (tensor("A deep averaging", name, context="a b a")[0] for name in ("hidden", "P(next)"))
     torch.testing.assert_close(hidden, torch.tensor([2.0, 1, 0]))
     torch.testing.assert_close(chances, hidden.softmax(dim=-1))
 
 
 @pytest.mark.item(6)
-def test_side_by_side_each_order_is_seen(window: Window) -> None:
-    assert step("A position-sensitive").answer == (6,)
-    hidden = matrix("A position-sensitive", "hidden")
+def test_concatenated_embeddings_differ_for_each_order(window: Window) -> None:
+    assert step("A fixed-window").answer == (6,)
+    hidden = matrix("A fixed-window", "hidden")
     assert hidden.values[0] == (1, 2, 4, 0)
     assert len(set(hidden.values)) == 6
-    for order, row in zip(hidden.rows, tensor(hidden), strict=True):
+    for order, row in zip(hidden.rows, to_tensor(hidden.values), strict=True):
         torch.testing.assert_close(window.encode(ids(order))[0, -1], row)
-    torch.testing.assert_close(tensor(matrix("A position-sensitive", "P(next)")), tensor(hidden).softmax(dim=-1))
+    torch.testing.assert_close(tensor("A fixed-window", "P(next)"), to_tensor(hidden.values).softmax(dim=-1))
 
 
 @pytest.mark.item(6)
-def test_words_that_repeat_make_fewer_orders_and_all_are_told_apart() -> None:
-    found = step("A position-sensitive", context="a b b a")
+def test_repeated_words_have_fewer_orders_and_all_are_distinguished() -> None:
+    window_step = step("A fixed-window", context="a b b a")
     orders = len(set(permutations("abba")))
-    assert found.answer == (orders,) == (6,)
-    assert len(set(found.matrices[1].values)) == orders
+    assert window_step.answer == (orders,) == (6,)
+    assert len(set(window_step.matrices[1].values)) == orders
 
 
 @pytest.mark.item(6)
-def test_what_lies_further_back_is_not_seen(window: Window, averaging: Dan) -> None:
-    blind = step("Only the last")
-    assert blind.answer == (0,)
-    assert blind.matrices[0].values[0] == blind.matrices[0].values[1]
-    assert blind.matrices[1].values == ((Fraction(1, 3),) * 3 + (0,), (Fraction(1, 4),) * 4)
+def test_words_before_the_window_are_ignored(window: Window, averaging: Dan) -> None:
+    assert step("Only the last").answer == (0,)
+    inputs, means = (matrix("Only the last", name) for name in ("concatenation", "mean"))
+    assert inputs.values[0] == inputs.values[1]
+    assert means.values == ((Fraction(1, 3),) * 3 + (0,), (Fraction(1, 4),) * 4)
     short, longer = ids("the cat sat"), ids("<new> the cat sat")
     assert torch.equal(window.encode(short)[0, -1], window.encode(longer)[0, -1])
-    torch.testing.assert_close(averaging.encode(longer)[0, -1], tensor(blind.matrices[1])[1])
+    torch.testing.assert_close(averaging.encode(longer)[0, -1], to_tensor(means.values)[1])
 
 
-def test_a_trained_looking_dan_does_not_see_order_either() -> None:
+def test_a_dan_with_random_parameters_is_invariant_to_the_order_of_the_context() -> None:
     torch.manual_seed(0)
     encoder = Dan(DanSettings(width=4), 4, causal=True)
-    last = [encoder.encode(ids(" ".join(order)))[0, -1] for order in permutations(WORDS[:3])]
-    for each in last[1:]:
-        torch.testing.assert_close(each, last[0])
-
-
-def test_the_context_is_a_dial() -> None:
-    assert Lesson("dan", "Two nets", "notes", (5, 6), dan).run(context="a b")[0].matrices[0].rows == ("a", "b")
-
-
-@pytest.mark.parametrize("context", ["", "one", "a b c d e f"])
-def test_bad_dials_are_told(context: str) -> None:
-    with pytest.raises(SettingsError, match=r"context: found . words, expected 2 to 5") as caught:
-        dan(context=context)
-    assert caught.value.remedy
+    encodings = [encoder.encode(ids(" ".join(order)))[0, -1] for order in permutations(WORDS[:3])]
+    for encoding in encodings[1:]:
+        torch.testing.assert_close(encoding, encodings[0])

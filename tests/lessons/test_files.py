@@ -19,7 +19,7 @@ import pytest
 from satchel import config
 from satchel.errors import SettingsError
 from satchel.lessons import LESSONS, Matrix, Step, Steps, files, latex, notebook, page, picture, tints
-from satchel.lessons.steps import shown
+from satchel.lessons.steps import format_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Each begins or ends something in one of the formats; the last is letters that pdfLaTeX does not know.
@@ -113,7 +113,7 @@ def test_a_page_holds_every_number_and_asks_for_nothing(name: str) -> None:
     steps = steps_of(name)
     text = page.page(steps)
     found = Page(text)
-    cells = [shown(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
+    cells = [format_cell(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
     assert [each for each in found.texts["td"] if each] == [cell for cell in cells if cell]
     assert found.texts["h2"] == [step.title for step in steps]
     assert found.texts["summary"] == ["Answer"] * sum(bool(step.question) for step in steps)
@@ -126,7 +126,7 @@ def test_a_page_holds_every_number_and_asks_for_nothing(name: str) -> None:
 def test_a_picture_holds_every_number_and_fits_a_slide(name: str) -> None:
     steps = steps_of(name)
     texts, root = drawn(picture.svg(steps, steps.lesson.title))
-    cells = [shown(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
+    cells = [format_cell(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
     remaining = iter(texts)
     assert all(cell in remaining for cell in cells)  # in this order
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
@@ -257,15 +257,15 @@ def test_the_answer_is_folded_away_and_what_has_no_question_is_not() -> None:
 
 
 def test_the_command_makes_the_same_steps_again() -> None:
-    dials = {"words": "it's a <dog>, a cat", "seed": 3}
-    steps = LESSONS["masking"].run(**dials)
+    settings = {"words": "it's a <dog>, a cat", "seed": 3}
+    steps = LESSONS["masking"].run(**settings)
     assert Page(page.page(steps)).texts["code"] == [steps.command]
     satchel, verb, name, *options = shlex.split(steps.command)
     assert (satchel, verb, name) == ("satchel", "lesson", "masking")
     assert LESSONS[name].run(**config.parse_assignments(options[1::2])) == steps
     exact = LESSONS["perplexity"].run(probabilities=(1 / 3, 0.1))
     again = config.parse_assignments(shlex.split(exact.command)[4:])
-    assert dict(LESSONS["perplexity"].run(**again).dials) == dict(exact.dials)
+    assert dict(LESSONS["perplexity"].run(**again).settings) == dict(exact.settings)
 
 
 # --- colours -------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_hostile_words_are_text_in_latex() -> None:
     assert latex.escaped("-- << ,, '' ---") == "-{}- <{}< ,{}, '{}' -{}-{}-"
 
 
-def test_a_dial_cannot_leave_the_comment_of_a_document() -> None:
+def test_a_setting_cannot_leave_the_comment_of_a_document() -> None:
     text = latex.document(LESSONS["masking"].run(words="a b\n\\input{secret}\r\x00\u202e"))
     first, second, *_ = text.split("\n")
     assert first.startswith("% satchel lesson masking")
@@ -367,7 +367,7 @@ def test_latex_compiles_where_there_is_latex(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dials"),
+    ("name", "settings"),
     [
         ("attention", {"q": (0, 10), "sequence": "ABAA"}),
         ("masking", {"words": HOSTILE, "seed": 2}),
@@ -376,17 +376,17 @@ def test_latex_compiles_where_there_is_latex(tmp_path: Path) -> None:
     ],
 )
 def test_a_notebook_runs_from_top_to_bottom_without_jupyter(
-    name: str, dials: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    name: str, settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "IPython", None)
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    steps = LESSONS[name].run(**dials)
+    steps = LESSONS[name].run(**settings)
     made = notebook.notebook(steps)
     space: dict[str, Any] = {}
     first, second, *rest = code(made)
     exec(first, space)
-    assert {dial: space[dial] for dial in dials} == dials
-    assert set(dict(steps.dials)) <= set(space)
+    assert {name: space[name] for name in settings} == settings
+    assert set(dict(steps.settings)) <= set(space)
     exec(second, space)
     assert space["steps"] == steps
     shows = [eval(source, space) for source in rest]
@@ -399,7 +399,7 @@ def test_a_notebook_runs_from_top_to_bottom_without_jupyter(
     assert space["steps"] == steps
 
 
-def test_turned_dials_are_shown_by_the_same_cells() -> None:
+def test_changed_settings_are_used_by_the_same_cells() -> None:
     made = notebook.notebook(LESSONS["attention"].run())
     first, second, *_ = code(made)
     assert first.split("\n")[1] == "q = (0, 1)"
@@ -416,5 +416,5 @@ def test_steps_show_themselves_and_are_still_a_list() -> None:
     assert Page(steps._repr_html_()).texts["h3"] == [step.title for step in steps]
     # Some steps make a picture of their own.
     texts, _ = drawn(picture.svg(steps[2:3], "The weights"))
-    assert texts == ["The weights", "2. Softmax", "weights", *"AABA", "1/6", "1/6", "1/2", "1/6"]
+    assert texts == ["The weights", "2. Softmax", "attention weights", *"AABA", "1/6", "1/6", "1/2", "1/6"]
     assert drawn(picture.svg([]))[0] == []

@@ -59,29 +59,14 @@ def sense_selection(b: float = 10.0, scale: bool = True) -> list[Step]:
 # --- the slide ------------------------------------------------------------------------------------------
 
 
-def sense_vectors() -> list[list[Number]]:
-    """Return X, 8 x 4: all sense vectors, word by word."""
-    return [[Fraction(number) for number in sense] for word in WORDS for sense in SENSES[word]]
-
-
 def sum_rows(rows: Rows) -> list[Number]:
     """Return the sum of the rows."""
     return weighted_sum([Fraction(1)] * len(rows), rows)
 
 
-def select(rows: Rows, dimensions: tuple[int, ...]) -> list[list[Number]]:
+def select(rows: Rows, *dimensions: int) -> list[list[Number]]:
     """Return the rows with all other dimensions set to 0."""
     return [[number if column in dimensions else Fraction(0) for column, number in enumerate(row)] for row in rows]
-
-
-def values() -> list[list[Number]]:
-    """Return V = X diag(1,1,0,0)."""
-    return select(sense_vectors(), (0, 1))
-
-
-def keys() -> list[list[Number]]:
-    """Return K = X diag(0,0,1,1)."""
-    return select(sense_vectors(), (2, 3))
 
 
 def topics(word: str) -> list[Number]:
@@ -94,27 +79,32 @@ def topics_of_others(word: str) -> list[list[Number]]:
     return [topics(other) for other in WORDS if other != word]
 
 
-def sense_weights(word: str, others: Rows | None = None) -> list[Number]:
-    """Return alpha for the senses of a word: the share of each topic in the topics of the other words."""
-    sums = sum_rows(topics_of_others(word) if others is None else others)
+def normalise(vectors: Rows) -> list[Number]:
+    """Return the sum of the vectors, divided by the sum of its entries."""
+    sums = sum_rows(vectors)
     return [number / sum(sums) for number in sums]
 
 
-def all_sense_weights() -> list[Number]:
-    """Return the sense weights of all words, in the order of the rows of X."""
-    return [weight for word in WORDS for weight in sense_weights(word)]
+def sense_weights(word: str) -> list[Number]:
+    """Return alpha for the senses of a word: the share of each topic in the topics of the other words."""
+    return normalise(topics_of_others(word))
 
 
 def sum_of_ratios(word: str) -> tuple[list[Number], int]:
     """Return equation 5 as printed, a sum of ratios with 0/0 replaced by 0, and the number of ratios 0/0."""
     others = topics_of_others(word)
-    ratios = [[number / sum(pair) for number in pair] for pair in others if sum(pair)]
+    ratios = [normalise([pair]) for pair in others if sum(pair)]
     return sum_rows(ratios), len(others) - len(ratios)
 
 
-def queries() -> list[list[Number]]:
-    """Return Q as the equation defines it: both rows of a word contain its sense weights in the topic dimensions."""
-    return [[Fraction(0), Fraction(0), *sense_weights(word)] for word in WORDS for _ in SENSES[word]]
+# All sense vectors (8 x 4), their sentiment dimensions as values, and their topic dimensions as keys.
+X = [[Fraction(number) for number in sense] for word in WORDS for sense in SENSES[word]]
+V = select(X, 0, 1)
+K = select(X, 2, 3)
+# The sense weights of all words, in the order of the rows of X.
+ALPHA = [weight for word in WORDS for weight in sense_weights(word)]
+# The queries as defined by the equation: both rows of a word contain its sense weights in the topic dimensions.
+Q: list[list[Number]] = [[Fraction(0), Fraction(0), *sense_weights(word)] for word in WORDS for _ in SENSES[word]]
 
 
 def printed_softmax(one: tuple[int, int], columns: int = 8) -> list[list[Number]]:
@@ -124,7 +114,7 @@ def printed_softmax(one: tuple[int, int], columns: int = 8) -> list[list[Number]
 
 def summed_output(weights: Rows) -> list[Number]:
     """Return the sum over all rows of the weights times V."""
-    return sum_rows(matmul(weights, values()))
+    return sum_rows(matmul(weights, V))
 
 
 def _slide() -> list[Step]:
@@ -135,7 +125,7 @@ def _slide() -> list[Step]:
             "That trick was sick: sense 0 of 'sick' is positive and about skateboarding, sense 1 is negative and about "
             "health; 'trick' is about skateboarding. (One edition spells it 'scateboarding'. The table numbers senses "
             "from 0, the bullets below it from 1; the 'third position' is dimension 2.)",
-            _by_sense("X", sense_vectors()),
+            _by_sense("X", X),
         ),
         step(
             "Sense weights",
@@ -149,17 +139,17 @@ def _slide() -> list[Step]:
         step(
             "Values",
             "The values are the sentiment dimensions of the sense vectors: V = X diag(1,1,0,0).",
-            _by_sense("V", values()),
+            _by_sense("V", V),
             question="What are the values? Give those of sick's two senses, 8 numbers.",
-            answer=(*values()[SICK], *values()[SICK + 1]),
+            answer=(*V[SICK], *V[SICK + 1]),
         ),
         step(
             "Keys",
             "The keys are the topic dimensions of the sense vectors: K = X diag(0,0,1,1). (One edition prints only "
             "five of the rows.)",
-            _by_sense("K", keys()),
+            _by_sense("K", K),
             question="What are the keys? Give those of sick's two senses, 8 numbers.",
-            answer=(*keys()[SICK], *keys()[SICK + 1]),
+            answer=(*K[SICK], *K[SICK + 1]),
         ),
         step(
             "Queries",
@@ -167,9 +157,9 @@ def _slide() -> list[Step]:
             "prints 2/3 and 1/3, the value for all words; without 'trick' itself it is 1/2 and 1/2. The values of "
             "'trick' are 0, so the result does not change.",
             _by_sense("Q, printed", PRINTED_Q),
-            _by_sense("Q, computed", queries()),
+            _by_sense("Q, computed", Q),
             question="But what are the queries? Give that of sick.",
-            answer=queries()[SICK],
+            answer=Q[SICK],
         ),
         step(
             "The printed result",
@@ -188,7 +178,7 @@ def _slide() -> list[Step]:
 
 def slide_weights(factor: Number) -> list[list[Number]]:
     """Return softmax(factor Q K^T) with the printed queries, 8 x 8."""
-    return attend(multiply(factor, PRINTED_Q), keys(), values()).weights
+    return attend(multiply(factor, PRINTED_Q), K, V).weights
 
 
 def hard_softmax(scores: Rows) -> list[list[Number]]:
@@ -197,7 +187,7 @@ def hard_softmax(scores: Rows) -> list[list[Number]]:
 
 
 def _arithmetic(b: Number, scaled: bool) -> list[Step]:
-    scores = matmul(PRINTED_Q, transpose(keys()))
+    scores = matmul(PRINTED_Q, transpose(K))
     weights = slide_weights(Fraction(1, 2) if scaled else Fraction(1))
     total = summed_output(weights)
     limit = hard_softmax(scores)
@@ -227,7 +217,7 @@ def _arithmetic(b: Number, scaled: bool) -> list[Step]:
             _total(f"scores times {factor}", summed_output(slide_weights(b))),
             matrix("limit", limit, ROWS, ROWS),
             _total("limit, summed", summed_output(limit)),
-            _total("limit, row of sick", matmul(limit, values())[SICK]),
+            _total("limit, row of sick", matmul(limit, V)[SICK]),
             question="In the limit, what is the attention weight of sick's query for sick's first sense?",
             answer=limit[SICK][SICK],
         ),
@@ -267,7 +257,7 @@ def _residual(column: Sequence[Number], basis: list[list[Number]]) -> list[Numbe
 
 def _problems(b: Number) -> list[Step]:
     ratios = [sum_of_ratios(word) for word in WORDS]
-    masked = mask_other_words(matmul(queries(), transpose(keys())))
+    masked = mask_other_words(matmul(Q, transpose(K)))
     two_queries = [softmax([b * score for score in row]) for row in masked]
     return [
         step(
@@ -308,17 +298,17 @@ def _problems(b: Number) -> list[Step]:
             "queries need an earlier layer: uniform attention over the other words gives their mean topics, which are "
             "proportional to the queries. (This layer attends to later words too; with a causal mask it works for "
             "'sick', the last word.)",
-            vector("least-squares residual of Q = X W", [residual_norm(PRINTED_Q, sense_vectors())]),
+            vector("least-squares residual of Q = X W", [residual_norm(PRINTED_Q, X)]),
             matrix("mean topics", (mean(topics_of_others(word)) for word in WORDS), WORDS, DIMENSIONS[2:]),
         ),
         step(
             "Problem: sums of whole sense vectors",
             "If the sense vectors X are summed instead of V, the result includes the topic dimensions: 1000 needs the "
             "value projection diag(1,1,0,0).",
-            _total("sense weights times X", weighted_sum(all_sense_weights(), sense_vectors())),
-            _total("sense weights times V", weighted_sum(all_sense_weights(), values())),
+            _total("sense weights times X", weighted_sum(ALPHA, X)),
+            _total("sense weights times V", weighted_sum(ALPHA, V)),
             question="What is 1/2 of trick's first sense (0, 0, 1, 0) plus sick's first sense (1, 0, 1, 0)?",
-            answer=weighted_sum(all_sense_weights(), sense_vectors()),
+            answer=weighted_sum(ALPHA, X),
         ),
     ]
 
@@ -328,26 +318,25 @@ def _problems(b: Number) -> list[Step]:
 
 def diagonal_gate() -> list[list[Number]]:
     """Return equation 5 without a softmax: a diagonal matrix of the sense weights, 8 x 8."""
-    weights = all_sense_weights()
-    return [[weight if row == column else Fraction(0) for column in range(8)] for row, weight in enumerate(weights)]
+    return [[weight if row == column else Fraction(0) for column in range(8)] for row, weight in enumerate(ALPHA)]
 
 
 def log_weight_attention() -> list[list[Number]]:
     """Return the softmax of the log sense weights with other words masked, 4 x 8: it equals the sense weights."""
-    scores = [_log(weight) for weight in all_sense_weights()]
+    scores = [_log(weight) for weight in ALPHA]
     return [softmax(row) for row in mask_other_words([scores] * len(WORDS))]
 
 
 def masked_attention(b: Number) -> list[list[Number]]:
     """Return the softmax of b q.k with other words masked and one query per word, 4 x 8."""
-    scores = matmul(multiply(b, queries()[::2]), transpose(keys()))
+    scores = matmul(multiply(b, Q[::2]), transpose(K))
     return [softmax(row) for row in mask_other_words(scores)]
 
 
 def sink_attention(b: Number) -> list[list[Number]]:
     """Return attention weights, 8 x 9: each sense attends to itself or to a ninth key with score 0 and value 0."""
     rows = []
-    for row, (weight, value) in enumerate(zip(all_sense_weights(), values(), strict=True)):
+    for row, (weight, value) in enumerate(zip(ALPHA, V, strict=True)):
         score = b * (weight - Fraction(1, 2)) if any(value) else -b
         rows.append(softmax([*(score if column == row else -math.inf for column in range(8)), Fraction(0)]))
     return rows
@@ -378,8 +367,8 @@ def _solutions(b: Number) -> list[Step]:
         step(
             "Solution: a diagonal gate",
             "Equation 5 without a softmax: each sense is multiplied by its weight.",
-            vector("diagonal", all_sense_weights(), ROWS),
-            _by_sense("A V", matmul(diagonal_gate(), values())),
+            vector("diagonal", ALPHA, ROWS),
+            _by_sense("A V", matmul(diagonal_gate(), V)),
             _with_error("A V, summed", summed_output(diagonal_gate())),
             question="How can you make this happen with attention?",
             answer=("mask", "gate", "diagonal", "sink", "log"),
@@ -416,7 +405,7 @@ def _solutions(b: Number) -> list[Step]:
             "sense. For 'sick', sense 0 attends to 'sick' itself, and sense 1 attends to 'was', whose sense vectors "
             "are 0. If both attend to 'sick', the output is the sum of both senses.",
             matrix("o of sick", (selected, both), ("sense 1 to 'was'", "both to 'sick'"), DIMENSIONS),
-            _with_error("sentiment of the first row", select([selected], (0, 1))[0]),
+            _with_error("sentiment of the first row", select([selected], 0, 1)[0]),
             question="What is the output if both senses, (1, 0, 1, 0) and (0, 1, 0, 1), have the weight 1?",
             answer=both,
         ),
