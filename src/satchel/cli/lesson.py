@@ -77,8 +77,7 @@ def _list(as_json: bool) -> None:
         emit_json({"lessons": [dict(zip(("name", "title", "source"), row, strict=True)) for row in rows]})
         return
     print_table({"name": TEXT, "title": TEXT, "lecture": TEXT}, rows)
-    message("
-next: satchel lesson attention --ask")
+    message("\nnext: satchel lesson attention --ask")
 
 
 def _show(step: "Step", *, ask: bool) -> None:
