@@ -1,4 +1,4 @@
-"""`satchel lesson` and what `satchel info` says of networks that are not there yet."""
+"""`satchel lesson`, and `satchel info` for presets and settings files."""
 
 import io
 import subprocess
@@ -17,9 +17,9 @@ NAMES = [
 
 
 def test_the_lessons_are_listed(cli: Cli) -> None:
-    found = answer(cli, "lesson")["lessons"]
-    assert [lesson["name"] for lesson in found] == NAMES
-    assert all(set(lesson) == {"name", "title", "source"} for lesson in found)
+    lessons = answer(cli, "lesson")["lessons"]
+    assert [lesson["name"] for lesson in lessons] == NAMES
+    assert all(set(lesson) == {"name", "title", "source"} for lesson in lessons)
     code, printed, _ = cli("lesson")
     assert code == 0
     assert "That trick was sick" in " ".join(printed.split())
@@ -27,15 +27,15 @@ def test_the_lessons_are_listed(cli: Cli) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lesson_is_shown_step_by_step(name: str, cli: Cli) -> None:
-    code, printed, said = cli("lesson", name)
+    code, printed, messages = cli("lesson", name)
     assert code == 0
     assert printed.startswith(LESSONS[name].title)
-    assert "settings (--set)" in said
+    assert "settings (--set)" in messages
     assert "?" not in printed.split("\n")[3]
-    found = answer(cli, "lesson", name)
-    assert found["name"] == name
-    assert found["steps"][0]["title"]
-    assert all(isinstance(step["matrices"], list) for step in found["steps"])
+    result = answer(cli, "lesson", name)
+    assert result["name"] == name
+    assert result["steps"][0]["title"]
+    assert all(isinstance(step["matrices"], list) for step in result["steps"])
 
 
 def test_settings_are_given_on_the_command_line(cli: Cli) -> None:
@@ -51,8 +51,8 @@ def test_questions_are_asked_checked_and_answered(cli: Cli, monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdin", io.StringIO("0 0 1 0\n9 9\n"))
     code, printed, _ = cli("lesson", "attention", "--ask")
     assert code == 0
-    asked = printed[printed.index("1. Score each key") : printed.index("3. Output")]
-    first, second = asked.split("2. Softmax")
+    questions = printed[printed.index("1. Score each key") : printed.index("3. Output")]
+    first, second = questions.split("2. Softmax")
     assert "? What is the score of each key?" in first
     assert "  correct." in first
     assert first.index("  correct.") < first.index("scores")
@@ -63,10 +63,10 @@ def test_questions_are_asked_checked_and_answered(cli: Cli, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("ending", [".html", ".svg", ".png", ".pdf", ".tex", ".ipynb"])
-def test_a_lesson_becomes_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
+def test_a_lesson_is_written_to_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "there" / f"attention{ending}"
-    code, printed, said = cli("lesson", "attention", "--set", "q=0,10", "-o", path)
-    assert (code, printed, said) == (0, "", f"wrote {path}\n")
+    code, printed, messages = cli("lesson", "attention", "--set", "q=0,10", "-o", path)
+    assert (code, printed, messages) == (0, "", f"wrote {path}\n")
     if ending in (".html", ".svg"):
         assert "0.9999" in path.read_text(encoding="utf-8")
     if ending == ".tex":
@@ -77,14 +77,14 @@ def test_a_lesson_becomes_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["lesson", "atention"], "there is no lesson atention"),
         (["lesson", "attention", "--set", "basis=3"], "unknown setting basis: did you mean base?"),
         (["lesson", "attention", "--set", "base=x"], "base: found"),
         (["lesson", "attention", "--set", "q"], "expected key=value"),
         (["lesson", "attention", "-o", "a.docx"], "expected .html, .svg, .png, .pdf, .tex, .ipynb"),
-        # Before anything is computed.
+        # The file name is checked before the settings.
         (["lesson", "attention", "--set", "base=x", "-o", "a.docx"], "found the ending '.docx'"),
         (["lesson", "attention", "-o", "a.html", "--ask"], "--ask asks in the terminal, -o writes them to a file"),
         (["lesson", "attention", "-o", "a.html", "--json"], "--json prints the steps, -o writes them to a file"),
@@ -95,29 +95,29 @@ def test_a_lesson_becomes_a_file(ending: str, cli: Cli, tmp_path: Path) -> None:
         (["info", "worse.toml"], "unknown setting model"),
     ],
 )
-def test_bad_input_is_told_in_a_line(
-    arguments: list[str], said: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_invalid_input_is_reported_in_one_line(
+    arguments: list[str], message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.toml").write_text('[model]\nkind = "transformer"\nheads = 5\n')
     Path("worse.toml").write_text('[model]\nkind = "transformer"\nwindow = 5\n')
     code, printed, error = cli(*arguments)
     assert (code, printed) == (2, "")
-    assert said in error
+    assert message in error
     assert error.startswith("satchel: ")
     assert not list(Path().glob("a.*"))
 
 
-def test_info_counts_a_network_before_it_is_made(cli: Cli, tmp_path: Path) -> None:
+def test_info_counts_the_parameters_of_a_settings_file(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text(
         '[tokenizer]\nsize = 50263\n[model]\nkind = "transformer"\nwidth = 384\nlayers = 6\nheads = 6\ncontext = 512\n'
         'positions = "learned"\nnormalise = false\nnorm_kind = "layer"\nbias = true\n'
     )
-    found = answer(cli, "info", tmp_path / "net.toml")
-    assert found["parameters"] == 30_145_536
-    shares = {each["component"]: each["parameters_share"] for each in found["components"]}
+    result = answer(cli, "info", tmp_path / "net.toml")
+    assert result["parameters"] == 30_145_536
+    shares = {part["component"]: part["parameters_share"] for part in result["components"]}
     assert sum(shares.values()) == pytest.approx(1)
-    assert found["training_flops_per_token"] == 3 * found["flops_per_token"]
+    assert result["training_flops_per_token"] == 3 * result["flops_per_token"]
     code, printed, _ = cli("info", tmp_path / "net.toml")
     assert code == 0
     assert "feed-forward" in printed
@@ -133,15 +133,15 @@ def test_info_prints_the_tables_of_the_papers(cli: Cli) -> None:
         175_000_000_000,
     ]  # fmt: skip
     assert len(answer(cli, "info", "vaswani")["presets"]) == 15
-    code, printed, said = cli("info", "gpt3")
+    code, printed, messages = cli("info", "gpt3")
     assert code == 0
     assert "174.60 B" in printed
-    assert "16 heads" in said
+    assert "16 heads" in messages
     assert answer(cli, "info", "gpt3-small")["parameters"] == 125_226_240
 
 
 @pytest.mark.parametrize("out", [[], *(["-o", f"a{ending}"] for ending in (".html", ".svg", ".tex", ".ipynb"))])
-def test_a_lesson_does_not_wait_for_torch(out: list[str], tmp_path: Path) -> None:
+def test_a_lesson_does_not_import_torch(out: list[str], tmp_path: Path) -> None:
     code = (
         f"import sys; from satchel.cli.main import run; code = run(['lesson', 'attention', *{out}]); "
         "sys.exit(code or 'torch' in sys.modules or 'numpy' in sys.modules or 'altair' in sys.modules)"

@@ -22,7 +22,7 @@ from satchel.lessons import LESSONS, Matrix, Step, Steps, files, latex, notebook
 from satchel.lessons.steps import format_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
-# Each begins or ends something in one of the formats; the last is letters that pdfLaTeX does not know.
+# Characters with a special meaning in one of the formats, and a letter that pdfLaTeX does not support.
 HOSTILE = "<script>alert(1)</script> a&b 100% _under_ \\end{document} $x$ #1 ~^ \"q' {} ]]> 中"
 
 
@@ -40,7 +40,7 @@ def matrices(steps: Steps) -> list[Matrix]:
 
 
 class Page(HTMLParser):
-    """Reads a page: what it asks for, what is in its cells, and whether every tag is closed."""
+    """Parses a page: its tags, attribute names and texts; raises if a tag is not closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -68,13 +68,13 @@ class Page(HTMLParser):
 
 
 def drawn(text: str) -> tuple[list[str], ET.Element]:
-    """Return the texts of a picture, and its root."""
+    """Return the texts and the root element of a figure."""
     root = ET.fromstring(text)
     return [each.text or "" for each in root.iter(f"{SVG}text")], root
 
 
 def rectangles(element: ET.Element, x: float = 0, y: float = 0) -> Iterator[tuple[ET.Element, tuple[float, ...]]]:
-    """Return what is drawn with its left, top, right and bottom, in the picture's own numbers."""
+    """Return the rectangles of a figure with their left, top, right and bottom coordinates."""
     if moved := re.fullmatch(r"translate\(([-\d.]+) ([-\d.]+)\)", element.get("transform", "")):
         x, y = x + float(moved[1]), y + float(moved[2])
     if element.tag == f"{SVG}rect" and element.get("width") != "100%":
@@ -85,7 +85,7 @@ def rectangles(element: ET.Element, x: float = 0, y: float = 0) -> Iterator[tupl
 
 
 def assert_balanced(text: str) -> None:
-    """Every brace and every environment of a LaTeX document is closed."""
+    """Check that every brace and every environment of a LaTeX document is closed."""
     plain = "\n".join(line for line in text.split("\n") if not line.startswith("%"))
     depth = 0
     for character in re.sub(r"\\[{}\\]", "", plain):
@@ -101,29 +101,29 @@ def assert_balanced(text: str) -> None:
     assert opened == []
 
 
-def code(made: dict[str, Any]) -> list[str]:
-    return [cell["source"] for cell in made["cells"] if cell["cell_type"] == "code"]
+def code(document: dict[str, Any]) -> list[str]:
+    return [cell["source"] for cell in document["cells"] if cell["cell_type"] == "code"]
 
 
-# --- every lesson in every form ------------------------------------------------------------------------
+# --- every lesson in every format ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_page_holds_every_number_and_asks_for_nothing(name: str) -> None:
+def test_a_page_contains_every_number_and_loads_no_resources(name: str) -> None:
     steps = steps_of(name)
     text = page.page(steps)
-    found = Page(text)
+    parsed = Page(text)
     cells = [format_cell(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
-    assert [each for each in found.texts["td"] if each] == [cell for cell in cells if cell]
-    assert found.texts["h2"] == [step.title for step in steps]
-    assert found.texts["summary"] == ["Answer"] * sum(bool(step.question) for step in steps)
-    assert not {"script", "link", "img", "iframe", "object", "base"} & set(found.tags)
-    assert not {"src", "href", "srcset", "onclick", "onload"} & found.names
+    assert [each for each in parsed.texts["td"] if each] == [cell for cell in cells if cell]
+    assert parsed.texts["h2"] == [step.title for step in steps]
+    assert parsed.texts["summary"] == ["Answer"] * sum(bool(step.question) for step in steps)
+    assert not {"script", "link", "img", "iframe", "object", "base"} & set(parsed.tags)
+    assert not {"src", "href", "srcset", "onclick", "onload"} & parsed.names
     assert not re.search(r"https?:|url\(|@import", text)
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_picture_holds_every_number_and_fits_a_slide(name: str) -> None:
+def test_a_figure_contains_every_number_and_has_the_format_of_a_slide(name: str) -> None:
     steps = steps_of(name)
     texts, root = drawn(picture.svg(steps, steps.lesson.title))
     cells = [format_cell(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
@@ -137,7 +137,7 @@ def test_a_picture_holds_every_number_and_fits_a_slide(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "in_rows"), [("attention", True), ("sense-selection", False)])
-def test_cards_stand_in_rows_unless_columns_let_letters_be_much_larger(name: str, in_rows: bool) -> None:
+def test_cards_are_in_rows_unless_columns_allow_much_larger_text(name: str, in_rows: bool) -> None:
     _, root = drawn(picture.svg(steps_of(name)))
     first, second, *rest = (box for element, box in rectangles(root) if element.get("rx"))
     assert len(rest) + 2 == len(steps_of(name))
@@ -146,7 +146,7 @@ def test_cards_stand_in_rows_unless_columns_let_letters_be_much_larger(name: str
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_latex_is_balanced_and_its_rows_are_equally_long(name: str) -> None:
+def test_latex_is_balanced_and_its_rows_have_equal_lengths(name: str) -> None:
     steps = steps_of(name)
     text = latex.document(steps)
     assert_balanced(text)
@@ -162,16 +162,16 @@ def test_latex_is_balanced_and_its_rows_are_equally_long(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_notebook_is_of_version_four(name: str) -> None:
+def test_a_notebook_has_the_format_version_4_5(name: str) -> None:
     steps = steps_of(name)
-    made = json.loads(json.dumps(notebook.notebook(steps), allow_nan=False))
-    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
-    assert set(made) == {"nbformat", "nbformat_minor", "metadata", "cells"}
-    names = [cell["id"] for cell in made["cells"]]
+    document = json.loads(json.dumps(notebook.notebook(steps), allow_nan=False))
+    assert (document["nbformat"], document["nbformat_minor"]) == (4, 5)
+    assert set(document) == {"nbformat", "nbformat_minor", "metadata", "cells"}
+    names = [cell["id"] for cell in document["cells"]]
     assert len(set(names)) == len(names) == len(steps) + 3
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in names)
-    assert set(made["cells"][0]) == {"cell_type", "id", "metadata", "source"}
-    for count, cell in enumerate(made["cells"][1:], start=1):
+    assert set(document["cells"][0]) == {"cell_type", "id", "metadata", "source"}
+    for count, cell in enumerate(document["cells"][1:], start=1):
         assert set(cell) == {"cell_type", "id", "metadata", "execution_count", "source", "outputs"}
         compile(cell["source"], "cell", "exec")
         for output in cell["outputs"]:
@@ -191,13 +191,13 @@ def test_a_notebook_is_of_version_four(name: str) -> None:
         (".ipynb", b"{"),
     ],
 )
-def test_the_ending_says_what_is_written(ending: str, begins: bytes, tmp_path: Path) -> None:
+def test_the_suffix_selects_the_format(ending: str, begins: bytes, tmp_path: Path) -> None:
     assert ending in files.WRITERS
     steps_of("attention").save(tmp_path / f"lesson{ending}")
     assert (tmp_path / f"lesson{ending}").read_bytes().startswith(begins)
 
 
-def test_another_ending_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError, match=r"found the ending '.docx'\nexpected .html, .svg, .png, .pdf, .tex, .ipynb"
     ):
@@ -205,10 +205,10 @@ def test_another_ending_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-# --- what is in them -----------------------------------------------------------------------------------
+# --- contents ------------------------------------------------------------------------------------------
 
 
-def test_the_fractions_of_attention_are_in_every_form() -> None:
+def test_fractions_are_in_every_format() -> None:
     steps = LESSONS["attention"].run()
     assert page.page(steps).count(">1/6</td>") == 3
     assert drawn(picture.svg(steps))[0].count("1/6") == 3
@@ -220,12 +220,12 @@ def test_the_fractions_of_attention_are_in_every_form() -> None:
         r"   & \frac{1}{6} & \frac{1}{6} & \frac{1}{2} & \frac{1}{6} \cr"
         "\n}"
     ) in text
-    # Rounded in a terminal, kept here.
+    # Rounded in the terminal, exact in LaTeX.
     assert r"\frac{1}{59052} & \frac{1}{59052} & \frac{19683}{19684}" in text
     assert r"\begin{bmatrix}" + "\n" + r"  \frac{1}{2} & \frac{1}{2} \\[5pt]" in text
 
 
-def test_numbers_are_mathematics_in_latex() -> None:
+def test_numbers_in_latex_are_in_math_mode() -> None:
     cells = (Fraction(-1, 3), Fraction(1, 10**9), -float("inf"), 1.5, -2, "a_b", Fraction(4), 1e300)
     body = latex.matrix_body(Matrix("", (cells,)))
     assert body.split("\n")[1] == (
@@ -233,7 +233,7 @@ def test_numbers_are_mathematics_in_latex() -> None:
     )
 
 
-def test_names_of_matrices_are_symbols_or_words_in_latex() -> None:
+def test_names_of_matrices_in_latex_are_symbols_or_text() -> None:
     text = latex.document(steps_of("self-attention"))
     assert "\\fitted{W^{Q} = \\;\n\\begin{bmatrix}" in text
     assert "\\fitted{E' = " in text
@@ -241,11 +241,11 @@ def test_names_of_matrices_are_symbols_or_words_in_latex() -> None:
     assert "\\fitted{\\alpha_{i} = " in latex.document(steps_of("encoder-decoder"))
 
 
-def test_options_keep_their_dashes_in_latex() -> None:
+def test_latex_does_not_join_the_dashes_of_options() -> None:
     assert r"-{}-set model.scale=none" in latex.document(steps_of("scaling"))
 
 
-def test_the_answer_is_folded_away_and_what_has_no_question_is_not() -> None:
+def test_only_the_answers_of_questions_are_collapsed() -> None:
     asked = Step("Title", "The answer.", (Matrix("m", ((1, 2),)),), "What is it?")
     before, details = page.fragment([asked]).split("<details>")
     assert "What is it?" in before
@@ -256,7 +256,7 @@ def test_the_answer_is_folded_away_and_what_has_no_question_is_not() -> None:
     assert "<p>First.</p>\n<p>Second.</p>" in told
 
 
-def test_the_command_makes_the_same_steps_again() -> None:
+def test_the_command_of_a_file_gives_the_same_steps() -> None:
     settings = {"words": "it's a <dog>, a cat", "seed": 3}
     steps = LESSONS["masking"].run(**settings)
     assert Page(page.page(steps)).texts["code"] == [steps.command]
@@ -310,10 +310,10 @@ def luminance(colour: list[float] | list[int]) -> float:
 def test_hostile_words_are_text_in_a_page_and_a_notebook() -> None:
     steps = hostile()
     for text in (page.page(steps), steps._repr_html_(), steps[0]._repr_html_()):
-        found = Page(text)
-        assert "script" not in found.tags
+        parsed = Page(text)
+        assert "script" not in parsed.tags
         assert "<script>" not in text
-        assert set(HOSTILE.split()) <= set(found.texts["th"])
+        assert set(HOSTILE.split()) <= set(parsed.texts["th"])
 
 
 def test_hostile_words_are_text_in_a_picture() -> None:
@@ -345,17 +345,17 @@ def test_a_setting_cannot_leave_the_comment_of_a_document() -> None:
     assert "\u202e" not in text
 
 
-def test_what_cannot_be_seen_is_spelled_out() -> None:
+def test_invisible_characters_are_escaped() -> None:
     steps = LESSONS["masking"].run(words="a\x00b c\u202ed")
-    drawn(picture.svg(steps))  # XML has no way to say \x00
+    drawn(picture.svg(steps))  # XML cannot contain \x00
     for text in (page.page(steps), picture.svg(steps), latex.document(steps)):
         assert "\x00" not in text
         assert "\u202e" not in text
     assert r"<th scope=" + '"col">a\\x00b</th>' in page.page(steps)
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX here")
-def test_latex_compiles_where_there_is_latex(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(tmp_path: Path) -> None:
     for name, steps in (("hostile", hostile()), ("attention", steps_of("attention"))):
         steps.save(tmp_path / f"{name}.tex")
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
@@ -381,9 +381,9 @@ def test_a_notebook_runs_from_top_to_bottom_without_jupyter(
     monkeypatch.setitem(sys.modules, "IPython", None)
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     steps = LESSONS[name].run(**settings)
-    made = notebook.notebook(steps)
+    document = notebook.notebook(steps)
     space: dict[str, Any] = {}
-    first, second, *rest = code(made)
+    first, second, *rest = code(document)
     exec(first, space)
     assert {name: space[name] for name in settings} == settings
     assert set(dict(steps.settings)) <= set(space)
@@ -391,17 +391,17 @@ def test_a_notebook_runs_from_top_to_bottom_without_jupyter(
     assert space["steps"] == steps
     shows = [eval(source, space) for source in rest]
     assert shows == steps
-    # What is kept as the output of a cell is what the cell gives.
-    kept = [cell["outputs"][0]["data"]["text/html"] for cell in made["cells"][3:]]
-    assert kept == [shown_step._repr_html_() for shown_step in shows]
-    exec(first, space)  # again, as people do
+    # The stored outputs are the outputs of the cells.
+    stored = [cell["outputs"][0]["data"]["text/html"] for cell in document["cells"][3:]]
+    assert stored == [shown_step._repr_html_() for shown_step in shows]
+    exec(first, space)  # a second run
     exec(second, space)
     assert space["steps"] == steps
 
 
 def test_changed_settings_are_used_by_the_same_cells() -> None:
-    made = notebook.notebook(LESSONS["attention"].run())
-    first, second, *_ = code(made)
+    document = notebook.notebook(LESSONS["attention"].run())
+    first, second, *_ = code(document)
     assert first.split("\n")[1] == "q = (0, 1)"
     space: dict[str, Any] = {}
     exec(first.replace("q = (0, 1)", "q = (0, 10)"), space)
@@ -409,12 +409,12 @@ def test_changed_settings_are_used_by_the_same_cells() -> None:
     assert "0.9999" in space["steps"][2]._repr_html_()
 
 
-def test_steps_show_themselves_and_are_still_a_list() -> None:
+def test_steps_are_a_list_with_an_html_representation() -> None:
     steps = steps_of("attention")
     assert isinstance(steps, list)
     assert steps == LESSONS["attention"].function()
     assert Page(steps._repr_html_()).texts["h3"] == [step.title for step in steps]
-    # Some steps make a picture of their own.
+    # A figure of selected steps.
     texts, _ = drawn(picture.svg(steps[2:3], "The weights"))
     assert texts == ["The weights", "2. Softmax", "attention weights", *"AABA", "1/6", "1/6", "1/2", "1/6"]
     assert drawn(picture.svg([]))[0] == []

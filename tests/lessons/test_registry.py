@@ -61,7 +61,7 @@ def test_every_lesson_covers_items_of_the_lectures() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "cause"),
     [
-        ("api", {"words": "alone"}, "words: found 1 words, expected 2 to 12"),
+        ("api", {"words": "alone"}, "words: found 1 word, expected 2 to 12"),
         ("api", {"words": "a " * 13}, "words: found 13 words"),
         ("api", {"kind": "perceptron"}, "kind: found 'perceptron', expected one of dan, window"),
         ("api", {"seed": -1}, "seed: found -1, expected 0 to 4294967295"),
@@ -69,7 +69,7 @@ def test_every_lesson_covers_items_of_the_lectures() -> None:
         ("attention", {"sequence": "ABC"}, "sequence: found 'ABC', expected 1 to 12 letters A or B"),
         ("attention", {"sequence": "A" * 13}, "expected 1 to 12 letters A or B"),
         ("attention", {"base": 1.0}, "base: found 1, expected a number above 1"),
-        ("block", {"words": "alone"}, "words: found 1 words"),
+        ("block", {"words": "alone"}, "words: found 1 word"),
         ("block", {"words": "a " * 13}, "words: found 13 words"),
         ("block", {"width": 1}, "width: found 1, expected 2 to 64"),
         ("block", {"width": 65}, "width: found 65"),
@@ -77,7 +77,7 @@ def test_every_lesson_covers_items_of_the_lectures() -> None:
         ("block", {"hidden": 1000}, "hidden: found 1000"),
         ("block", {"heads": 0}, "heads: found 0, expected a divisor of the width 8"),
         ("block", {"heads": 3}, "heads: found 3"),
-        ("classifier", {"text": "good"}, "text: found 1 words, expected 2 to 12"),
+        ("classifier", {"text": "good"}, "text: found 1 word, expected 2 to 12"),
         ("classifier", {"text": "a " * 13}, "text: found 13 words"),
         ("classifier", {"padding": -1}, "padding: found -1, expected 0 to 12"),
         ("classifier", {"padding": 13}, "padding: found 13"),
@@ -86,7 +86,7 @@ def test_every_lesson_covers_items_of_the_lectures() -> None:
         ("counting", {"order": 0}, "order: found 0, expected 1 to 5"),
         ("counting", {"order": 6}, "order: found 6"),
         ("dan", {"context": ""}, "context: found 0 words, expected 2 to 5"),
-        ("dan", {"context": "one"}, "context: found 1 words"),
+        ("dan", {"context": "one"}, "context: found 1 word"),
         ("dan", {"context": "a b c d e f"}, "context: found 6 words"),
         ("encoder-decoder", {"current": (1,)}, "current: found 1, expected 2 numbers"),
         ("encoder-decoder", {"previous": (1, 2000)}, "previous: found 1, 2000, expected 2 numbers"),
@@ -95,14 +95,14 @@ def test_every_lesson_covers_items_of_the_lectures() -> None:
         ("heads", {"heads": 0}, "heads: found 0"),
         ("heads", {"heads": 7}, "heads: found 7, expected a divisor of the width 256"),
         ("masking", {"words": ""}, "words: found 0 words, expected 2 to 12"),
-        ("masking", {"words": "alone"}, "words: found 1 words"),
+        ("masking", {"words": "alone"}, "words: found 1 word"),
         ("masking", {"words": "a " * 13}, "words: found 13 words"),
         *(
             ("perplexity", {"probabilities": values}, "probabilities: found .*, expected 1 to 20 numbers")
             for values in ((), (0.0,), (1.5, 0.5), (-0.1,), (math.nan,), (0.5,) * 21, (1e-13,))
         ),
         ("positions", {"words": ""}, "words: found 0 words"),
-        ("positions", {"words": "alone"}, "words: found 1 words"),
+        ("positions", {"words": "alone"}, "words: found 1 word"),
         ("positions", {"words": "a " * 13}, "words: found 13 words"),
         ("positions", {"width": 0}, "width: found 0, expected an even number from 2 to 1024"),
         ("positions", {"width": 5}, "width: found 5"),
@@ -130,7 +130,7 @@ def test_every_lesson_covers_items_of_the_lectures() -> None:
             ("sense-selection", {"b": b}, "b: found .*, expected a number above 0 and at most")
             for b in (0.0, -1.0, 1e7, math.inf, math.nan)
         ),
-        ("training-pairs", {"text": "one"}, "text: found 1 words, expected 2 to 200"),
+        ("training-pairs", {"text": "one"}, "text: found 1 word, expected 2 to 200"),
         ("training-pairs", {"text": "a " * 201}, "text: found 201 words"),
         ("training-pairs", {"length": 0}, "length: found 0, expected 1 to 200"),
         ("training-pairs", {"length": 10**9}, "length: found 1000000000"),

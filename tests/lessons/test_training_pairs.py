@@ -36,7 +36,7 @@ def logprobs(inputs: tuple[str, ...]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def targets(words: tuple[str, ...]) -> Tensor:
+def target_ids(words: tuple[str, ...]) -> Tensor:
     return torch.tensor([VOCABULARY.index(word) for word in words])
 
 
@@ -74,10 +74,10 @@ def test_the_rows_equal_the_training_rows_of_the_package(length: int) -> None:
     ids = {word: number for number, word in enumerate(VOCABULARY)} | {START: len(VOCABULARY)}
     inputs_BT, targets_BT = chunked([ids[word] for word in WORDS], length, ids[START])
     rows = matrix("Chunks", "rows", length=length).values
-    for number, (inputs, wanted) in enumerate(zip(rows[::2], rows[1::2], strict=True)):
+    for number, (inputs, targets) in enumerate(zip(rows[::2], rows[1::2], strict=True)):
         # The package pads inputs with the boundary; padding has no target.
         assert [ids[START] if word == NO_TARGET else ids[str(word)] for word in inputs] == inputs_BT[number].tolist()
-        expected = [objectives.NO_TARGET if word == NO_TARGET else ids[str(word)] for word in wanted]
+        expected = [objectives.NO_TARGET if word == NO_TARGET else ids[str(word)] for word in targets]
         assert expected == targets_BT[number].tolist()
     assert len(rows) == 2 * len(inputs_BT)
 
@@ -85,10 +85,10 @@ def test_the_rows_equal_the_training_rows_of_the_package(length: int) -> None:
 @pytest.mark.item(82)
 def test_one_pass_gives_the_probabilities_of_each_prefix() -> None:
     for length in (5, 16):
-        for inputs, wanted in make_pairs(WORDS, length):
+        for inputs, targets in make_pairs(WORDS, length):
             prefixes = [inputs[:stop] for stop in range(1, len(inputs) + 1)]
-            expected = [probability(word, prefix, VOCABULARY) for prefix, word in zip(prefixes, wanted, strict=True)]
-            assert target_probabilities(inputs, wanted, VOCABULARY) == expected
+            expected = [probability(word, prefix, VOCABULARY) for prefix, word in zip(prefixes, targets, strict=True)]
+            assert target_probabilities(inputs, targets, VOCABULARY) == expected
     rows = matrix("All positions", "prefix by prefix").values
     assert tuple(row[2] for row in rows) == matrix("All positions", "one pass").values[0]
     assert rows[0] == ("<s>", "I", Fraction(1, 16), math.log(16))
@@ -105,9 +105,9 @@ def test_the_probabilities_of_the_model_sum_to_one() -> None:
 @pytest.mark.item(83)
 def test_the_slide_uses_the_sum_and_its_loss_function_the_mean() -> None:
     total, mean = map(float, matrix("The loss", "loss of row 1").values[0])
-    row, wanted = logprobs((START, *WORDS[:4])), targets(WORDS[:5])
-    assert float(nn.NLLLoss(reduction="sum")(row, wanted)) == pytest.approx(total, rel=1e-12)
-    assert float(nn.NLLLoss()(row, wanted)) == pytest.approx(mean, rel=1e-12)
+    row, targets = logprobs((START, *WORDS[:4])), target_ids(WORDS[:5])
+    assert float(nn.NLLLoss(reduction="sum")(row, targets)) == pytest.approx(total, rel=1e-12)
+    assert float(nn.NLLLoss()(row, targets)) == pytest.approx(mean, rel=1e-12)
     assert total == pytest.approx(5 * mean)
     assert total != pytest.approx(mean)
     assert step("The loss").answer == (5,)
@@ -117,7 +117,7 @@ def test_the_slide_uses_the_sum_and_its_loss_function_the_mean() -> None:
 def test_a_batch_is_reshaped_to_one_row() -> None:
     rows = make_pairs(WORDS, 5)
     logprobs_BTV = torch.stack([logprobs((*inputs, *[START] * (5 - len(inputs)))) for inputs, _ in rows])
-    targets_BT = torch.stack([pad(targets(wanted), (0, 5 - len(wanted)), value=-100) for _, wanted in rows])
+    targets_BT = torch.stack([pad(target_ids(targets), (0, 5 - len(targets)), value=-100) for _, targets in rows])
     flattened = logprobs_BTV.flatten(0, 1), targets_BT.flatten()
     total, mean, mean_of_means = map(float, matrix("Loss of a batch", "batch").values[0])
     assert float(nll_loss(*flattened, reduction="sum")) == pytest.approx(total, rel=1e-12)

@@ -9,7 +9,7 @@ def split_words(name: str, text: str, lowest: int, highest: int, example: str) -
     """Return the words of a text setting; raise if their number is out of range."""
     words = tuple(text.split())
     if not lowest <= len(words) <= highest:
-        raise _error(name, f"{len(words)} words", f"{lowest} to {highest}", f"'{example}'")
+        raise _error(name, f"{len(words)} word{'s' * (len(words) != 1)}", f"{lowest} to {highest}", f"'{example}'")
     return words
 
 

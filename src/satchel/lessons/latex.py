@@ -1,6 +1,6 @@
-r"""Lessons as LaTeX: a document that compiles by itself, with matrices to be copied into slides.
+r"""Lessons as LaTeX documents whose matrices can be copied into slides.
 
-A matrix without words is a plain bmatrix; one with words is a \wordmatrix, which the first lines define.
+A matrix without labels is a bmatrix, a matrix with labels a \wordmatrix, which the preamble defines.
 """
 
 import re
@@ -9,7 +9,7 @@ from fractions import Fraction
 from satchel.lessons.steps import Cell, Matrix, Step, Steps, format_cell
 from satchel.text.display import visible
 
-# A fraction with a larger denominator is read more easily as a decimal.
+# Largest denominator that is written as a fraction rather than as a decimal.
 LARGEST_DENOMINATOR = 99_999
 
 SPECIAL = {
@@ -20,10 +20,10 @@ SPECIAL = {
     '"': r"\textquotedbl{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
-# What pdfLaTeX can set beside ASCII without being told how: the accented letters of Europe, and these.
-KNOWN = "‘’“”–—…€•"
+# Characters beyond Latin-1 and Latin Extended-A that pdfLaTeX supports without further packages.
+SUPPORTED = "‘’“”–—…€•"
 
-FIRST_LINES = r"""\documentclass{article}
+PREAMBLE = r"""\documentclass{article}
 \usepackage[utf8]{inputenc}
 \usepackage[T1]{fontenc}
 \usepackage{amsmath}
@@ -32,20 +32,20 @@ FIRST_LINES = r"""\documentclass{article}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.5\baselineskip}
 \raggedright
-% A matrix with words above its columns and beside its rows. Slides that use one need this definition.
+% A matrix with row and column labels. Slides that use it need this definition.
 \newcommand{\wordmatrix}[1]{{\delcode`\(=\delcode`\[\delcode`\)=\delcode`\]\openup2pt\bordermatrix{#1}}}
-% What is too wide for the line is made smaller.
+% Scales a formula down to the line width if it is wider.
 \newcommand{\fitted}[1]{\par\smallskip\sbox0{$\displaystyle #1$}%
   \ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi\par}
 """
 
 
 def document(steps: Steps) -> str:
-    """Return a document with a section for each step."""
-    # A comment ends with its line, so nothing in it may begin another.
+    """Return a document with one section per step."""
+    # `visible` escapes line breaks, which would end the comment.
     lines = [
         f"% {visible(steps.command)}",
-        FIRST_LINES,
+        PREAMBLE,
         f"\\title{{{escaped(steps.lesson.title)}}}",
         f"\\author{{{escaped(steps.lesson.source)}}}",
         r"\date{}",
@@ -68,23 +68,23 @@ def _section(step: Step) -> list[str]:
 
 
 def matrix_body(matrix: Matrix) -> str:
-    """Return a matrix by itself, for anywhere where there is mathematics."""
+    """Return the LaTeX code of a matrix, for use in math mode."""
     rows = [[_number(cell) for cell in row] for row in matrix.values]
     if not matrix.rows and not matrix.columns:
         lines = [f"  {' & '.join(row)} \\\\{'[5pt]' * any('frac' in each for each in row)}" for row in rows]
         return "\n".join([r"\begin{bmatrix}", *lines, r"\end{bmatrix}"])
-    heads = ["", *map(_word, matrix.columns or [""] * len(rows[0]))]
-    words = list(map(_word, matrix.rows)) or [""] * len(rows)
-    all_rows = [heads, *([word, *row] for word, row in zip(words, rows, strict=True))]
+    header = ["", *map(_word, matrix.columns or [""] * len(rows[0]))]
+    labels = list(map(_word, matrix.rows)) or [""] * len(rows)
+    all_rows = [header, *([label, *row] for label, row in zip(labels, rows, strict=True))]
     return "\n".join([r"\wordmatrix{", *(f"  {' & '.join(row)} \\cr" for row in all_rows), "}"])
 
 
 def _name(name: str) -> str:
-    r"""Return the name of a matrix and an equals sign: W^Q and alpha_i are mathematics, others are words."""
+    r"""Return the name of a matrix and an equals sign: symbols such as W^Q in math mode, other names as text."""
     if symbol := re.fullmatch(r"(alpha|[A-Za-z])(?:([_^])([A-Za-z]))?('?)", name):
-        letter, place, index, prime = symbol.groups()
+        letter, script, index, prime = symbol.groups()
         letter = rf"\{letter}" if letter == "alpha" else letter
-        return f"{letter}{f'{place}{{{index}}}' if place else ''}{prime} = \\;"
+        return f"{letter}{f'{script}{{{index}}}' if script else ''}{prime} = \\;"
     return f"{_word(name)} = \\;" if name else ""
 
 
@@ -93,7 +93,7 @@ def _word(word: str) -> str:
 
 
 def _number(cell: Cell) -> str:
-    """Return a number as mathematics: a fraction as it is, a small number with its power of ten."""
+    """Return a number in math mode: fractions as \\frac, small numbers with a power of ten."""
     if isinstance(cell, str):
         return _word(cell)
     if isinstance(cell, Fraction) and 1 < cell.denominator <= LARGEST_DENOMINATOR:
@@ -105,13 +105,13 @@ def _number(cell: Cell) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text that LaTeX prints as it is."""
-    # Two of these in a row would become one sign: -- a dash, << a quotation mark.
+    """Return the text with LaTeX special characters escaped."""
+    # Separate the characters of ligatures: -- becomes a dash, << a quotation mark.
     return re.sub(r"([-<>,'])(?=\1)", r"\1{}", "".join(map(_character, visible(text))))
 
 
 def _character(character: str) -> str:
     if character.isascii():
         return SPECIAL.get(character, character)
-    # No engine is asked for letters that its fonts may not have: they are told by number.
-    return character if "\u00a1" <= character <= "\u017e" or character in KNOWN else f"[U+{ord(character):04X}]"
+    # Other characters are written as code points, because the fonts of pdfLaTeX may not contain them.
+    return character if "\u00a1" <= character <= "\u017e" or character in SUPPORTED else f"[U+{ord(character):04X}]"

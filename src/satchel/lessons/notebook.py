@@ -8,12 +8,12 @@ Cell = dict[str, Any]
 
 
 def notebook(steps: Steps) -> dict[str, Any]:
-    """Return the notebook that makes these steps, as it is after it was run."""
+    """Return the notebook that computes these steps, with its outputs."""
     lesson, settings = steps.lesson, dict(steps.settings)
     introduction = (
         f"# {lesson.title}\n\n{lesson.source}\n\nChange the settings in the first cell and run all cells again."
     )
-    assignments = "\n".join(f"{name} = {_as_written(value)!r}" for name, value in settings.items())
+    assignments = "\n".join(f"{name} = {_without_point(value)!r}" for name, value in settings.items())
     arguments = "".join(f"\n    {name}={name}," for name in settings)
     run = f"import satchel\n\nsteps = satchel.lessons.LESSONS[{lesson.name!r}].run({arguments}\n)"
     return {
@@ -27,21 +27,21 @@ def notebook(steps: Steps) -> dict[str, Any]:
             {"cell_type": "markdown", "id": "lesson", "metadata": {}, "source": introduction},
             _code("settings", assignments, 1),
             _code("run", run, 2),
-            *(_code(f"step-{place}", f"steps[{place}]", place + 3, step) for place, step in enumerate(steps)),
+            *(_code(f"step-{index}", f"steps[{index}]", index + 3, step) for index, step in enumerate(steps)),
         ],
     }
 
 
-def _as_written(value: object) -> object:
-    """Return the value of a dial with whole numbers as people write them; it is read back the same."""
+def _without_point(value: object) -> object:
+    """Return a setting with integral floats as integers, which are converted back when the lesson runs."""
     if isinstance(value, tuple):
-        return tuple(map(_as_written, value))
+        return tuple(map(_without_point, value))
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
-def _code(name: str, source: str, count: int, shows: Step | None = None) -> Cell:
-    """Return a cell of code and what it shows, if anything."""
-    data = {} if shows is None else {"text/html": shows._repr_html_(), "text/plain": shows.title}
+def _code(name: str, source: str, count: int, output: Step | None = None) -> Cell:
+    """Return a code cell, with a step as its output."""
+    data = {} if output is None else {"text/html": output._repr_html_(), "text/plain": output.title}
     result = {"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data}
     return {
         "cell_type": "code",

@@ -25,45 +25,28 @@ NOTES = "notes on language models and attention"
 TRANSFORMERS = "slides on self-attention and the Transformer"
 LANGUAGE = "slides on Transformer language models"
 BACKPACKS = "slides on attention and Backpacks"
+SENSE_ITEMS = (*range(97, 103), 104)
 
 LESSONS = {
     lesson.name: replace(lesson, training_result=TRAINING_RESULTS.get(lesson.name))
     for lesson in (
-        Lesson("counting", "N-gram language models: chain rule, counting, normalising", NOTES, (1, 2, 3, 4), counting),
+        Lesson("counting", "N-gram language models: chain rule, counting, normalising", NOTES, range(1, 5), counting),
         Lesson("dan", "Feed-forward language models: deep averaging and fixed window", NOTES, (5, 6), dan),
         Lesson("rnn", "Recurrent networks with weights set by hand", NOTES, (7, 8, 9, 10, 104), rnn),
         Lesson("api", "One interface for all encoders", NOTES, (7, 12, 67), interface),
-        Lesson("attention", "Attention by hand: finding the B among As", NOTES, tuple(range(13, 23)), attention),
+        Lesson("attention", "Attention by hand: finding the B among As", NOTES, range(13, 23), attention),
+        Lesson("self-attention", "Self-attention: queries, keys and values", NOTES, range(23, 34), self_attention),
         Lesson(
-            "self-attention", "Self-attention: queries, keys and values", NOTES, tuple(range(23, 34)), self_attention
-        ),
-        Lesson(
-            "encoder-decoder",
-            "Encoder-decoder models: the bottleneck, and attention",
-            BACKPACKS,
-            (38, 39, 40, 41, 42),
-            encoder_decoder,
+            "encoder-decoder", "Encoder-decoder: bottleneck and attention", BACKPACKS, range(38, 43), encoder_decoder
         ),
         Lesson("scaling", "Scaled dot-product attention", TRANSFORMERS, (34, 35), scaling),
-        Lesson("heads", "Multi-head attention", TRANSFORMERS, tuple(range(51, 57)), heads),
-        Lesson("block", "The Transformer block: shapes and parameters", LANGUAGE, tuple(range(57, 68)), block),
-        Lesson("positions", "Position encodings", TRANSFORMERS, tuple(range(68, 74)), positions),
-        Lesson("masking", "Causal masking", LANGUAGE, (75, 76, 77, 78, 79, 104), masking),
-        Lesson(
-            "training-pairs",
-            "Training pairs of a language model, and the loss",
-            LANGUAGE,
-            (81, 82, 83, 84, 85),
-            training_pairs,
-        ),
+        Lesson("heads", "Multi-head attention", TRANSFORMERS, range(51, 57), heads),
+        Lesson("block", "The Transformer block: shapes and parameters", LANGUAGE, range(57, 68), block),
+        Lesson("positions", "Position encodings", TRANSFORMERS, range(68, 74), positions),
+        Lesson("masking", "Causal masking", LANGUAGE, (*range(75, 80), 104), masking),
+        Lesson("training-pairs", "Training pairs and the loss", LANGUAGE, range(81, 86), training_pairs),
         Lesson("classifier", "Text classification with mean pooling", TRANSFORMERS, (91, 92, 93), classifier),
         Lesson("perplexity", "Perplexity, and why not accuracy", LANGUAGE, (87, 88, 89), perplexity),
-        Lesson(
-            "sense-selection",
-            "That trick was sick: sense selection with attention",
-            BACKPACKS,
-            (97, 98, 99, 100, 101, 102, 104),
-            sense_selection,
-        ),
+        Lesson("sense-selection", "That trick was sick: sense selection", BACKPACKS, SENSE_ITEMS, sense_selection),
     )
 }

@@ -118,7 +118,7 @@ def _adding(numbers: list[Number]) -> list[Step]:
             "Adding each input",
             "W = U = 1, b = 0, f the identity: the hidden state h_n is the sum of the inputs.",
             matrix("steps", zip(numbers, [Fraction(0), *sums[:-1]], sums, strict=True), columns=columns),
-            question=f"Each w_i is added to h_{{i-1}}, starting with h_0 = 0. What is h_{len(numbers)}?",
+            question=f"The inputs {format_cells(numbers)} are added to h_0 = 0. What is h_{len(numbers)}?",
             answer=total,
         ),
         step(

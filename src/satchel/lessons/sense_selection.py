@@ -276,7 +276,7 @@ def _problems(b: Number) -> list[Step]:
             "same query, and the sum counts it twice: use one query per word, or the mean of the two rows.",
             _total("other words masked, two queries per word", summed_output(two_queries)),
             _total("other words masked, one query per word", summed_output(masked_attention(b))),
-            question="With two queries per word and infinite scores, what is the first number of the sum?",
+            question="With a mask, two queries per word and infinite scores, what is the first number of the sum?",
             answer=summed_output(hard_softmax(masked))[0],
         ),
         step(

@@ -108,7 +108,7 @@ class Lesson:
     name: str
     title: str
     source: str  # lecture the example is taken from
-    items: tuple[int, ...]  # numbers of the lecture items it covers
+    items: Sequence[int]  # numbers of the lecture items it covers
     function: Callable[..., list[Step]]
     training_result: Step | None = None  # last step: results of trained models
 
