@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import satchel
-from satchel.datasets.builtin import BUILTINS
-from satchel.datasets.roles import GENDERS, OBJECTS, entropy_per_word
+from satchel.datasets.registry import DATASETS
+from satchel.datasets.roles import GENDERS, OBJECT_PRONOUNS, entropy_per_word
 from satchel.inspection.patterns import PATTERNS, Pattern, Places
 from satchel.text.reading import DataSettings
 
@@ -39,7 +39,7 @@ ROLES = {
     "subject": PATTERNS["subject"],
     "object": PATTERNS["object"],
     "referent": PATTERNS["referent"],
-    "referent of him, her, them": of_words("referent", list(OBJECTS)),
+    "referent of him, her, them": of_words("referent", list(OBJECT_PRONOUNS)),
     "referent of he, she, they": of_words("referent", list(GENDERS)),
     "previous": PATTERNS["previous"],
 }
@@ -48,8 +48,8 @@ LETTERS = {name: PATTERNS[name] for name in ("same", "earlier", "new", "self", "
 
 def texts_of(name: str, seed: int) -> list[str]:
     """Return texts that no model is trained on."""
-    made = list(BUILTINS[name].make(DataSettings(size=10 * TEXTS), seed, "test"))
-    return made[0][1].splitlines() if BUILTINS[name].task == "lm" else [text for _, text in made]
+    made = list(DATASETS[name].generator(DataSettings(size=10 * TEXTS), seed, "test"))
+    return made[0][1].splitlines() if DATASETS[name].task == "lm" else [text for _, text in made]
 
 
 def told(model: Any, name: str, patterns: dict[str, Pattern], seed: int) -> None:

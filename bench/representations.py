@@ -20,8 +20,8 @@ from typing import Any
 import satchel
 from measuring import write_recipe
 from satchel.api.probing import Probed
-from satchel.datasets.builtin import BUILTINS
-from satchel.datasets.polysemy import WORDS
+from satchel.datasets.polysemy import AMBIGUOUS
+from satchel.datasets.registry import DATASETS
 from satchel.text.reading import DataSettings
 from satchel.training.recipes import read_recipe
 
@@ -43,7 +43,7 @@ def recipe(kind: str, folder: str, size: int) -> Path:
 def contexts(seed: int) -> dict[str, list[tuple[str, str]]]:
     """Return held-out sentences of each ambiguous word, and which sense it has there."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for tags, text in BUILTINS["@polysemy-senses"].make(DataSettings(), seed, "test"):
+    for tags, text in DATASETS["@polysemy-senses"].generator(DataSettings(), seed, "test"):
         for word, tag in zip(text.split(), tags.split(), strict=True):
             if tag != "-" and len(found[word]) < COMPARED:
                 found[word].append((text, tag))
@@ -54,7 +54,7 @@ def likeness(model: Any, by_word: dict[str, list[tuple[str, str]]]) -> list[tupl
     """Return how alike a word is to itself at each layer: in the same sense, and in another."""
     same: dict[int, list[float]] = defaultdict(list)
     other: dict[int, list[float]] = defaultdict(list)
-    for word in WORDS:
+    for word in AMBIGUOUS:
         found = model.vectors.in_context(word, [text for text, _ in by_word[word]])
         senses = [sense for _, sense in by_word[word]]
         for a, b in combinations(range(len(senses)), 2):

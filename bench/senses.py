@@ -22,8 +22,8 @@ from sklearn.metrics import adjusted_mutual_info_score
 
 import satchel
 from measuring import write_recipe
-from satchel.datasets.builtin import BUILTINS
-from satchel.datasets.polysemy import WORDS, entropy_per_word
+from satchel.datasets.polysemy import AMBIGUOUS, entropy_per_word
+from satchel.datasets.registry import DATASETS
 from satchel.inspection.contributions import of_text
 from satchel.text.reading import DataSettings
 from satchel.training.recipes import read_recipe
@@ -34,7 +34,7 @@ SHAPE = ("width", "layers", "heads", "context")
 def sentences(seed: int, size: int) -> list[tuple[list[str], int, str]]:
     """Return held-out sentences with one ambiguous word: their words, where it stands, and the sense that is meant."""
     found = []
-    for tags, text in BUILTINS["@polysemy-senses"].make(DataSettings(size=10 * size), seed, "test"):
+    for tags, text in DATASETS["@polysemy-senses"].generator(DataSettings(size=10 * size), seed, "test"):
         places = [place for place, tag in enumerate(tags.split()) if tag != "-"]
         if places:
             found.append((text.split(), places[0], tags.split()[places[0]]))
@@ -97,11 +97,11 @@ def main() -> None:
             for model in (backpack, transformer):
                 nats = model.evaluate("@polysemy").nats_per_token
                 print(f"seed {seed}: {model.settings.model.kind} {nats / np.log(2):.3f} bits per word")
-            meant = {word: [sense for words, place, sense in test if words[place] == word] for word in WORDS}
-            of_word = {word: [(words, place) for words, place, _ in test if words[place] == word] for word in WORDS}
+            meant = {word: [sense for words, place, sense in test if words[place] == word] for word in AMBIGUOUS}
+            of_word = {word: [(words, place) for words, place, _ in test if words[place] == word] for word in AMBIGUOUS}
             chance = np.random.default_rng(seed)
             rows["Backpack: the sense that adds most"].append(
-                judged({word: [by_contribution(backpack, *one) for one in of_word[word]] for word in WORDS}, meant)
+                judged({word: [by_contribution(backpack, *one) for one in of_word[word]] for word in AMBIGUOUS}, meant)
             )
             rows["Transformer: clusters of encodings"].append(
                 judged(
@@ -109,13 +109,13 @@ def main() -> None:
                         word: KMeans(2, n_init=10, random_state=seed)
                         .fit_predict(np.stack([hidden(transformer, *one) for one in of_word[word]]))
                         .tolist()
-                        for word in WORDS
+                        for word in AMBIGUOUS
                     },
                     meant,
                 )
             )
             rows["chance"].append(
-                judged({word: chance.integers(0, 2, len(meant[word])).tolist() for word in WORDS}, meant)
+                judged({word: chance.integers(0, 2, len(meant[word])).tolist() for word in AMBIGUOUS}, meant)
             )
     print(f"{'':<36} {'AMI':>6}  {'purity':>6}   by seed")
     for name, found in rows.items():

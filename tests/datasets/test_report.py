@@ -1,4 +1,4 @@
-"""Reports: every number counted by hand."""
+"""Corpus statistics: every number of these small files is counted by hand."""
 
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ from satchel.text.reading import DataSettings
 
 
 def report(path: Path | str, valid: Path | str | None = None, **settings: Any) -> dict[str, Any]:
-    chosen = DataSettings.model_validate(settings)
-    other = None if valid is None else open_corpus(valid, chosen)
-    return describe(open_corpus(path, chosen), other, lambda stage: None)
+    data_settings = DataSettings.model_validate(settings)
+    valid_corpus = None if valid is None else open_corpus(valid, data_settings)
+    return describe(open_corpus(path, data_settings), valid_corpus, lambda stage: None)
 
 
 def write(path: Path, text: str) -> Path:
@@ -19,10 +19,10 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_text_is_counted(tmp_path: Path) -> None:
+def test_the_statistics_of_a_text(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "the cat\nthe cat\n\n  \nthe dog\r\na\tb\0c\x1b\n")
-    found = report(path)
-    assert found == {
+    result = report(path)
+    assert result == {
         "task": "lm",
         "files": 1,
         "bytes_on_disk": 36,
@@ -42,19 +42,19 @@ def test_a_text_is_counted(tmp_path: Path) -> None:
 
 
 def test_an_empty_text_has_a_report(tmp_path: Path) -> None:
-    found = report(write(tmp_path / "a.txt", ""))
-    assert found["lines"] == found["characters"] == found["words"] == 0
-    assert found["line_length"] == {}
+    result = report(write(tmp_path / "a.txt", ""))
+    assert result["lines"] == result["characters"] == result["words"] == 0
+    assert result["line_length"] == {}
 
 
-def test_other_files_and_repairs_are_counted(tmp_path: Path) -> None:
+def test_other_files_and_replaced_byte_sequences_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a\xff\xffb\n")
     (tmp_path / "b.txt").write_bytes(b"\xff\n")
     (tmp_path / "c.png").touch()
-    found = report(tmp_path, valid=tmp_path, encoding_errors="replace")
-    assert found["files"] == 2
-    assert found["other_files"] == 1
-    assert found["repaired_byte_sequences"] == 3
+    result = report(tmp_path, valid=tmp_path, encoding_errors="replace")
+    assert result["files"] == 2
+    assert result["other_files"] == 1
+    assert result["repaired_byte_sequences"] == 3
     assert "other_files" not in report(tmp_path / "a.txt", encoding_errors="skip")
 
 
@@ -66,21 +66,21 @@ def test_the_overlap_of_texts_is_counted_in_lines(tmp_path: Path) -> None:
     assert report(train, empty)["overlap_with_valid"] == {"shared": 0, "of": 0, "percent": 0.0}
 
 
-def test_rows_with_labels_are_counted(tmp_path: Path) -> None:
+def test_the_statistics_of_labelled_rows(tmp_path: Path) -> None:
     rows = ["1\tgood film", "1\tgood film", "0\tgood film", "0\tbad", "1 \t ", "\tbad", "<b>\tx"]
-    found = report(write(tmp_path / "a.tsv", "label\ttext\n" + "".join(f"{row}\n" for row in rows)))
-    assert found["task"] == "classify"
-    assert found["rows"] == 7
-    assert found["distinct_labels"] == 5
-    assert found["labels_seen_once"] == 3
-    assert found["labels"] == {"1": 2, "0": 2, "1 ": 1, "": 1, "<b>": 1}
-    assert found["empty_texts"] == 1
-    assert found["empty_labels"] == 1
-    assert found["labels_with_outer_spaces"] == 1
-    assert found["duplicate_rows"] == 1
-    assert found["conflicting_texts"] == 2
-    assert found["characters_per_text"]["longest"] == 9
-    assert found["words_per_text"] == {"shortest": 0, "median": 1, "95 %": 2, "longest": 2}
+    result = report(write(tmp_path / "a.tsv", "label\ttext\n" + "".join(f"{row}\n" for row in rows)))
+    assert result["task"] == "classify"
+    assert result["rows"] == 7
+    assert result["distinct_labels"] == 5
+    assert result["labels_seen_once"] == 3
+    assert result["labels"] == {"1": 2, "0": 2, "1 ": 1, "": 1, "<b>": 1}
+    assert result["empty_texts"] == 1
+    assert result["empty_labels"] == 1
+    assert result["labels_with_outer_spaces"] == 1
+    assert result["duplicate_rows"] == 1
+    assert result["conflicting_texts"] == 2
+    assert result["characters_per_text"]["longest"] == 9
+    assert result["words_per_text"] == {"shortest": 0, "median": 1, "95 %": 2, "longest": 2}
 
 
 def test_the_overlap_of_tables_is_counted_in_texts(tmp_path: Path) -> None:
@@ -91,21 +91,21 @@ def test_the_overlap_of_tables_is_counted_in_texts(tmp_path: Path) -> None:
 
 def test_tags_are_split_at_spaces_or_else_by_character(tmp_path: Path) -> None:
     rows = [("the cat", "DET NOUN"), ("the cat", "DET"), ("abc", "IOI"), ("abc", "IO"), ("a b c", "A B")]
-    found = report(write(tmp_path / "a.csv", "text,tags\n" + "".join(f"{text},{tags}\n" for text, tags in rows)))
-    assert found["task"] == "tag"
-    # DET alone is three tags for seven characters.
-    assert found["rows_with_other_number_of_tags"] == 3
-    assert found["labels"] == {"I": 3, "O": 2, "DET": 1, "NOUN": 1, "D": 1, "E": 1, "T": 1, "A": 1, "B": 1}
-    assert found["distinct_tags"] == 9
-    assert found["conflicting_texts"] == 2
+    result = report(write(tmp_path / "a.csv", "text,tags\n" + "".join(f"{text},{tags}\n" for text, tags in rows)))
+    assert result["task"] == "tag"
+    # A single tag `DET` without spaces counts as three tags for seven characters.
+    assert result["rows_with_other_number_of_tags"] == 3
+    assert result["labels"] == {"I": 3, "O": 2, "DET": 1, "NOUN": 1, "D": 1, "E": 1, "T": 1, "A": 1, "B": 1}
+    assert result["distinct_tags"] == 9
+    assert result["conflicting_texts"] == 2
 
 
-def test_pairs_are_counted(tmp_path: Path) -> None:
+def test_the_statistics_of_pairs(tmp_path: Path) -> None:
     pairs = [("a", "b"), ("a", "b"), ("a", "c"), ("same", "same"), ("", "x"), ("y", " "), ("w", "w " * 10)]
     source = write(tmp_path / "s.txt", "".join(f"{source}\n" for source, _ in pairs))
     target = write(tmp_path / "t.txt", "".join(f"{target}\n" for _, target in pairs))
-    found = report(f"{source},{target}", valid=f"{source},{target}")
-    assert found == {
+    result = report(f"{source},{target}", valid=f"{source},{target}")
+    assert result == {
         "task": "translate",
         "files": 2,
         "bytes_on_disk": source.stat().st_size + target.stat().st_size,
@@ -121,7 +121,7 @@ def test_pairs_are_counted(tmp_path: Path) -> None:
         "overlap_with_valid": {"shared": 7, "of": 7, "percent": 100.0},
     }
     table = write(tmp_path / "p.tsv", "source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
-    same = report(table)
-    assert {key: same[key] for key in found if key not in ("files", "bytes_on_disk", "overlap_with_valid")} == {
-        key: value for key, value in found.items() if key not in ("files", "bytes_on_disk", "overlap_with_valid")
+    of_table = report(table)
+    assert {key: of_table[key] for key in result if key not in ("files", "bytes_on_disk", "overlap_with_valid")} == {
+        key: value for key, value in result.items() if key not in ("files", "bytes_on_disk", "overlap_with_valid")
     }

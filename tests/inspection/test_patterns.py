@@ -9,7 +9,8 @@ import pytest
 
 import satchel
 from satchel.api.patterns import Patterns
-from satchel.datasets import builtin, roles
+from satchel.datasets import roles
+from satchel.datasets.registry import DATASETS
 from satchel.errors import DataError, SettingsError
 from satchel.inspection import patterns
 from satchel.inspection.patterns import PATTERNS, Fit, HeadFit, Places, fit, rank
@@ -238,7 +239,7 @@ def test_what_cannot_be_asked_is_told(folder: Path) -> None:
 
 
 def strings(count: int) -> list[str]:
-    return [text for _, text in builtin._counting(DataSettings(size=10 * count), 0, "test")]
+    return [text for _, text in DATASETS["@counting"].generator(DataSettings(size=10 * count), 0, "test")]
 
 
 def beside(found: Patterns, row: HeadFit, pattern: str) -> HeadFit:
@@ -293,7 +294,7 @@ def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path
 def test_heads_find_subject_object_and_referents(tmp_path: Path) -> None:
     model = satchel.train("@roles", recipe="roles", out=tmp_path / "run")
     assert model.report.valid.nats_per_token / np.log(2) < roles.entropy_per_word() + 0.02
-    (_, lines), *_ = builtin._roles(DataSettings(size=1000), 0, "test")
+    (_, lines), *_ = DATASETS["@roles"].generator(DataSettings(size=1000), 0, "test")
     found = model.patterns(lines.splitlines(), ["subject", "object", "referent"])
     for name in ("subject", "object"):
         assert found.best(name).weight > 0.5 > 4 * found.best(name).chance

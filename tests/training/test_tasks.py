@@ -12,13 +12,10 @@ import satchel
 from satchel import api
 from satchel.data.batches import NO_TARGET
 from satchel.data.tagged import scratch_tagged, unit_of, units
-from satchel.datasets.builtin import counted_before, counted_elsewhere
-from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.models.encoder import CausalEncoder, Encoder, State
 from satchel.text.display import visible
-from satchel.text.reading import DataSettings
-from satchel.text.tables import Tagged, read_tagged
+from satchel.text.tables import Tagged
 from satchel.text.tokenizer import TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
 
 GOOD, BAD = (
@@ -309,39 +306,6 @@ def test_a_device_that_is_not_there_is_told(verse: Path, tmp_path: Path) -> None
     with pytest.raises(satchel.SatchelError, match=r"training\.device=cuda: this machine has none"):
         satchel.train(verse, model="dan", device="cuda", steps=1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-# --- data that is made on the spot
-
-
-def test_letters_are_counted_as_in_the_lecture() -> None:
-    assert counted_before("i like movies a lot ") == "00010010002102021102"
-    assert counted_elsewhere("i like movies a lot ") == "22120120102102021102"
-
-
-@pytest.mark.parametrize(("name", "count"), [("@counting", counted_before), ("@counting-both", counted_elsewhere)])
-def test_counting_is_strings_of_twenty_letters_whose_parts_share_none(name: str, count: Any) -> None:
-    settings = DataSettings(size=300)
-    train, test = (list(read_tagged(open_corpus(name, settings, 0, part=part))) for part in ("train", "test"))
-    assert (len(train), len(test)) == (300, 30)
-    assert not {row.text for row in train} & {row.text for row in test}
-    for row in train + test:
-        assert len(row.text) == 20
-        assert set(row.text) <= set("abcdefghijklmnopqrstuvwxyz ")
-        assert row.tags == count(row.text)
-    other = list(read_tagged(open_corpus(name, settings, 1)))
-    assert other != train
-
-
-def test_recall_is_a_name_and_the_name_again_so_far_away() -> None:
-    corpus = open_corpus("@recall", DataSettings(size=400))
-    lines = [piece.text.split() for piece in corpus.pieces("line")]
-    assert len(lines) == 400
-    distances = [len(words) - 1 for words in lines]
-    assert all(words[0] == words[-1] and words[0] not in words[1:-1] for words in lines)
-    assert all(words[-4:-1] == ["someone", "said", "Hi"] for words in lines)
-    assert 5 <= min(distances) < 8
-    assert 150 < max(distances) <= 200
 
 
 def test_what_is_recalled_is_told_by_distance(tmp_path: Path) -> None:

@@ -11,12 +11,9 @@ import torch
 import satchel
 from satchel import api
 from satchel.api.translation import Translator
-from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.inspection import alignment
 from satchel.tasks.translation import PairBatch, pair_batch
-from satchel.text.reading import DataSettings
-from satchel.text.tables import read_pairs
 
 WORDS = {"ein": "a", "der": "the", "Hund": "dog", "Mann": "man", "rennt": "runs", "schläft": "sleeps", "groß": "big"}
 TINY: dict[str, Any] = {
@@ -255,30 +252,3 @@ def test_swapped_columns_are_noticed(pairs: Path, tmp_path: Path) -> None:
     swapped.write_text(pairs.read_text(encoding="utf-8").replace("source\ttarget", "target\tsource"), encoding="utf-8")
     assert not model.evaluate(pairs).looks_swapped
     assert model.evaluate(swapped).looks_swapped
-
-
-# --- made on the spot
-
-
-@pytest.mark.parametrize("name", ["@copy", "@reverse", "@dates"])
-def test_made_pairs_are_right_and_their_parts_share_nothing(name: str) -> None:
-    seen: dict[str, set[str]] = {}
-    for part in ("train", "valid", "test"):
-        found = list(read_pairs(open_corpus(name, DataSettings(size=300), 1, part=part)))
-        assert len(found) == (300 if part == "train" else 30)
-        for pair in found:
-            if name == "@copy":
-                assert pair.source == pair.target
-            elif name == "@reverse":
-                assert pair.source == pair.target[::-1]
-                assert 5 <= len(pair.source) <= 25
-            else:
-                year, month, day = pair.target.split("-")
-                assert year[2:] in pair.source
-                assert str(int(day)) in pair.source or "th" in pair.source or "st" in pair.source or "nd" in pair.source
-                assert 1950 <= int(year) <= 2049
-                assert 1 <= int(month) <= 12
-        seen[part] = {pair.target for pair in found}
-    assert not seen["train"] & seen["test"]
-    assert not seen["train"] & seen["valid"]
-    assert not seen["valid"] & seen["test"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from satchel import config
 from satchel.charts import html
 from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
-from satchel.datasets.builtin import variant
 from satchel.datasets.corpora import open_corpus
+from satchel.datasets.registry import dataset_for_task
 from satchel.errors import RunError
 from satchel.evaluation.classification import ClassificationMetrics
 from satchel.evaluation.likelihood import Likelihood
@@ -111,8 +111,8 @@ class Model:
     def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
         """Return a corpus read as the run's own was, but for some settings."""
         tree = config.merge(self.settings.data.model_dump(), changes or {})
-        name = variant(str(data), self.settings.task)
-        return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, part="test")
+        name = dataset_for_task(str(data), self.settings.task)
+        return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, split="test")
 
     @property
     def has_senses(self) -> bool:

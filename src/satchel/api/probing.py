@@ -11,8 +11,8 @@ from satchel import config
 from satchel.data.batches import Ints, find_texts
 from satchel.data.examples import held_out, numbered
 from satchel.data.tagged import Unit, scratch_tagged, tags_of, unit_of, units
-from satchel.datasets.builtin import variant
 from satchel.datasets.corpora import open_corpus
+from satchel.datasets.registry import dataset_for_task
 from satchel.errors import DataError
 from satchel.inspection.hidden_states import Span, of_words, read_states
 from satchel.inspection.probing import Baselines, LayerProbe, baselines, probed
@@ -105,7 +105,7 @@ def _corpus(model: "Model", data: str | Path, reading: config.Tree | None) -> Co
     """Return a table of texts and tags; of built-in data, the part that is for testing."""
     tree = config.merge(model.settings.data.model_dump(), reading or {})
     settings, seed = config.build(DataSettings, tree), model.settings.training.seed
-    corpus = open_corpus(variant(str(data), "tag"), settings, seed, part="test")
+    corpus = open_corpus(dataset_for_task(str(data), "tag"), settings, seed, split="test")
     if len(corpus.sources) != 1 or not table_format(corpus.sources[0].name):
         raise DataError("is no table", "expected a .tsv, .csv or .jsonl with texts and tags", where=str(data))
     return corpus if reading and "columns" in reading else without_header(corpus)

@@ -48,9 +48,9 @@ def data(
 
 
 def _list(as_json: bool) -> None:
-    from satchel.datasets.builtin import BUILTINS
+    from satchel.datasets.registry import DATASETS
 
-    rows = [{"name": each.name, "task": each.task, "title": each.title} for each in BUILTINS.values()]
+    rows = [{"name": each.name, "task": each.task, "title": each.description} for each in DATASETS.values()]
     if as_json:
         emit_json({"data": rows})
     else:

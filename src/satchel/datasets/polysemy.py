@@ -1,8 +1,8 @@
-"""Sentences with words of two senses, made by a small grammar: which sense is meant, and how likely all is, is known.
+"""`@polysemy`: sentences with words of two senses, drawn from a small grammar with known senses and entropy.
 
-What a sentence is about decides the sense of the word after it; the sense decides how the sentence goes on. Neither
-the thing nor the word alone says that: words that are praise of a trick are blame of a boss, and what follows the
-praise of one word follows the blame of another.
+The topic of a sentence determines the sense of its adjective, and the sense determines the group of endings. Neither
+the topic nor the adjective alone determines the ending: `sick` is positive for a trick and negative for a boss, and
+the endings after the positive sense of one word follow the negative sense of another.
 """
 
 import math
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Literal
 
-# Each ambiguous word: what it means as praise and as blame, and how sentences go on after either.
-WORDS: dict[str, tuple[str, str, int, int]] = {
+# Ambiguous adjectives: positive sense, negative sense, and the group of ENDINGS after each of them.
+AMBIGUOUS: dict[str, tuple[str, str, int, int]] = {
     "sick": ("great", "ill", 0, 1),
     "wild": ("thrilling", "dangerous", 1, 0),
     "cool": ("stylish", "unfriendly", 2, 3),
@@ -29,8 +29,8 @@ WORDS: dict[str, tuple[str, str, int, int]] = {
     "loud": ("lively", "noisy", 5, 2),
 }
 Polarity = Literal["positive", "negative", "neutral"]
-# Words of one sense: what it says, and how sentences go on after it.
-PLAIN: dict[str, tuple[Polarity, int]] = {
+# Adjectives with one sense: polarity and group of ENDINGS.
+UNAMBIGUOUS: dict[str, tuple[Polarity, int]] = {
     "great": ("positive", 1),
     "lovely": ("positive", 4),
     "awful": ("negative", 3),
@@ -42,9 +42,9 @@ PLAIN: dict[str, tuple[Polarity, int]] = {
     "grateful": ("positive", 3),
     "strong": ("positive", 5),
 }
-# Those that are said of some topics only.
-SELDOM = ("calm", "patient", "grateful", "strong")
-# What sentences are about: things, what is said of them, and what is praise and what is blame there; as much of either.
+# Unambiguous adjectives used only with the topics that list them.
+TOPIC_SPECIFIC = ("calm", "patient", "grateful", "strong")
+# Topics: nouns, verbs, adjectives used in their positive sense, adjectives used in their negative sense (as many).
 TOPICS: tuple[tuple[str, str, str, str], ...] = (
     (
         "trick stunt move jump flip kick dive spin goal serve",
@@ -121,6 +121,7 @@ TOPICS: tuple[tuple[str, str, str, str], ...] = (
 )
 DETERMINERS = ("That", "This", "The", "Their", "Our", "Her")
 DEGREES = ("", "really", "so", "quite")
+# Groups of endings; the sense of the adjective selects the group.
 ENDINGS: tuple[tuple[str, str, str], ...] = (
     ("and everyone cheered", "and people clapped", "and they shouted"),
     ("so we left early", "so she went home", "so he walked away"),
@@ -133,77 +134,80 @@ TAILS = ("", "again", "as usual", "in the end")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A word as it is used about a topic: its sense, what that says, and how sentences go on after it."""
+class Adjective:
+    """An adjective in the context of a topic: its sense, polarity and group of endings."""
 
     word: str
-    sense: str | None  # None where the word has but one
+    sense: str | None  # None if the word has one sense
     polarity: Polarity
     ending: int
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence: what comes before the word that may be ambiguous, the word, and what comes after it."""
+    """A sentence: the text before its adjective, the adjective, and the text after it."""
 
     before: str
-    entry: Entry
+    adjective: Adjective
     after: str
 
     @property
     def text(self) -> str:
-        """The sentence."""
-        return f"{self.before} {self.entry.word} {self.after}"
+        """The whole sentence."""
+        return f"{self.before} {self.adjective.word} {self.after}"
 
     @property
     def beginning(self) -> str:
-        """The sentence up to its word, and no further."""
-        return f"{self.before} {self.entry.word}"
+        """The sentence up to and including its adjective."""
+        return f"{self.before} {self.adjective.word}"
 
     @property
     def tags(self) -> str:
-        """The sense of each word; - where there is but one."""
-        own = f"{self.entry.word}/{self.entry.sense}" if self.entry.sense else "-"
-        return " ".join([*("-" for _ in self.before.split()), own, *("-" for _ in self.after.split())])
+        """Space-separated tags: `word/sense` for an ambiguous word, `-` for others."""
+        tag = f"{self.adjective.word}/{self.adjective.sense}" if self.adjective.sense else "-"
+        return " ".join([*("-" for _ in self.before.split()), tag, *("-" for _ in self.after.split())])
 
 
-def sentence(chance: random.Random) -> Sentence:
-    """Return a sentence, every choice of which is as likely as any other."""
-    things, verbs, praise, blame = chance.choice(TOPICS)
-    entry = chance.choice(_entries(praise, blame))
-    subject = f"{chance.choice(DETERMINERS)} {chance.choice(things.split())} {chance.choice(verbs.split('|'))}"
-    before = _joined(subject, chance.choice(DEGREES))
-    return Sentence(before, entry, _joined(chance.choice(ENDINGS[entry.ending]), chance.choice(TAILS)))
+def draw_sentence(rng: random.Random) -> Sentence:
+    """Return a sentence; every choice is uniformly distributed."""
+    nouns, verbs, positive, negative = rng.choice(TOPICS)
+    adjective = rng.choice(_adjectives(positive, negative))
+    subject = f"{rng.choice(DETERMINERS)} {rng.choice(nouns.split())} {rng.choice(verbs.split('|'))}"
+    before = _join(subject, rng.choice(DEGREES))
+    return Sentence(before, adjective, _join(rng.choice(ENDINGS[adjective.ending]), rng.choice(TAILS)))
 
 
-def _entries(praise: str, blame: str) -> list[Entry]:
-    """Return the words that can be said of a topic."""
-    used = [word for word in praise.split() if word in WORDS]
-    found = [Entry(word, WORDS[word][0], "positive", WORDS[word][2]) for word in used]
-    found += [Entry(word, WORDS[word][1], "negative", WORDS[word][3]) for word in blame.split()]
-    plain = [word for word in PLAIN if word in praise.split() or word not in SELDOM]
-    return found + [Entry(word, None, *PLAIN[word]) for word in plain]
+def _adjectives(positive: str, negative: str) -> list[Adjective]:
+    """Return the adjectives of a topic."""
+    adjectives = [
+        Adjective(word, AMBIGUOUS[word][0], "positive", AMBIGUOUS[word][2])
+        for word in positive.split()
+        if word in AMBIGUOUS
+    ]
+    adjectives += [Adjective(word, AMBIGUOUS[word][1], "negative", AMBIGUOUS[word][3]) for word in negative.split()]
+    unambiguous = [word for word in UNAMBIGUOUS if word in positive.split() or word not in TOPIC_SPECIFIC]
+    return adjectives + [Adjective(word, None, *UNAMBIGUOUS[word]) for word in unambiguous]
 
 
-def _joined(*parts: str) -> str:
-    return " ".join(filter(None, parts))
+def _join(*phrases: str) -> str:
+    return " ".join(filter(None, phrases))
 
 
 def entropy_per_word() -> float:
-    """Return the bits per word that nobody can do without; the end of a sentence counts as a word.
+    """Return the entropy in bits per word: the lowest possible loss. The end of a sentence counts as a word.
 
-    No two ways of choosing make the same sentence: its entropy is that of the choices.
+    Different choices produce different sentences, so the entropy of a sentence is that of its choices.
     """
     bits, lengths = [], []
-    for things, said, praise, blame in TOPICS:
-        entries, verbs = _entries(praise, blame), said.split("|")
-        choices = [TOPICS, DETERMINERS, things.split(), verbs, DEGREES, entries, ENDINGS[0], TAILS]
+    for nouns, verb_phrases, positive, negative in TOPICS:
+        adjectives, verbs = _adjectives(positive, negative), verb_phrases.split("|")
+        choices = [TOPICS, DETERMINERS, nouns.split(), verbs, DEGREES, adjectives, ENDINGS[0], TAILS]
         bits.append(sum(math.log2(len(options)) for options in choices))
-        endings = mean(mean(map(_words, ENDINGS[entry.ending])) for entry in entries)
-        # What is one word: the determiner, the thing, the word, and the end.
-        lengths.append(4 + endings + sum(mean(map(_words, options)) for options in (verbs, DEGREES, TAILS)))
+        endings = mean(mean(map(_word_count, ENDINGS[adjective.ending])) for adjective in adjectives)
+        # The determiner, the noun, the adjective and the end of the sentence count one word each.
+        lengths.append(4 + endings + sum(mean(map(_word_count, options)) for options in (verbs, DEGREES, TAILS)))
     return mean(bits) / mean(lengths)
 
 
-def _words(text: str) -> int:
+def _word_count(text: str) -> int:
     return len(text.split())

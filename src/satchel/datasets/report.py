@@ -1,4 +1,4 @@
-"""What a person would want to know of a file before training on it."""
+"""Statistics of a corpus before training: counts, duplicates, conflicting labels, overlap with validation data."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -13,19 +13,20 @@ from satchel.datasets.corpora import infer_task
 from satchel.text import tables
 from satchel.text.reading import Corpus, DataSettings, Task, lines
 
+# Number of lines or rows between two progress messages.
 REPORT_EVERY = 100_000
-# A translation this many times as long as its source, or as short, is most likely none.
+# Pairs whose lengths in words differ by more than this factor are reported as odd.
 ODD_RATIO = 9
 
 
 class ReportSettings(Settings):
-    """The settings that matter to a report."""
+    """Settings of a report."""
 
     data: DataSettings = DataSettings()
 
 
 def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Return counts by name; with `valid`, also how much of it is in the corpus."""
+    """Return the statistics of a corpus by name; with `valid`, also the part of `valid` that occurs in the corpus."""
     task = infer_task(corpus)
     report: dict[str, Any] = {"task": task, "files": len(corpus.sources), "bytes_on_disk": corpus.size}
     if corpus.skipped:
@@ -39,7 +40,7 @@ def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], Non
     if corpus.repaired:
         report["repaired_byte_sequences"] = sum(corpus.repaired.values())
     if valid is not None:
-        report["overlap_with_valid"] = _overlap(_units(corpus, task), _units(valid, task))
+        report["overlap_with_valid"] = _overlap(_texts(corpus, task), _texts(valid, task))
     return report
 
 
@@ -49,8 +50,7 @@ def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], Non
 def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str, Any]:
     words: Counter[str] = Counter()
     characters: Counter[str] = Counter()
-    lengths = _Lengths()
-    repeats = _Repeats()
+    lengths, duplicates = _Lengths(), _Duplicates()
     blank = 0
 
     def counted(chunks: Iterable[str]) -> Iterator[str]:
@@ -64,29 +64,23 @@ def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str,
             blank += 1
             continue
         lengths.add(len(line))
-        repeats.add(line)
+        duplicates.add(line)
         if len(lengths.values) % REPORT_EVERY == 0:
             progress(f"reading: {len(lengths.values):,} lines")
-    once = sum(count == 1 for count in words.values())
     return {
         "lines": len(lengths.values),
         "blank_lines": blank,
-        "duplicate_lines": repeats.count,
+        "duplicate_lines": duplicates.count,
         "characters": characters.total(),
         "distinct_characters": len(characters),
         "control_characters": sum(count for c, count in characters.items() if c < " " and c not in "\t\n\r"),
         "carriage_returns": characters["\r"],
         "words": words.total(),
         "distinct_words": len(words),
-        "words_seen_once": once,
+        "words_seen_once": sum(count == 1 for count in words.values()),
         "line_length": lengths.summary(),
         "most_common_words": [word for word, _ in words.most_common(10)],
     }
-
-
-def _text_lines(corpus: Corpus) -> Iterator[str]:
-    for source in corpus.sources:
-        yield from lines(corpus.texts(source))
 
 
 # --- rows with a label or tags --------------------------------------------------------------------------
@@ -94,15 +88,15 @@ def _text_lines(corpus: Corpus) -> Iterator[str]:
 
 def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) -> dict[str, Any]:
     settings = corpus.settings
-    answer = settings.label_column if task == "classify" else settings.tags_column
+    annotation = settings.label_column if task == "classify" else settings.tags_column
     labels: Counter[str] = Counter()
-    answers: defaultdict[bytes, set[str]] = defaultdict(set)
-    repeats, lengths, words = _Repeats(), _Lengths(), _Lengths()
-    empty = unlabelled = padded = uneven = 0
+    labels_of_text: defaultdict[bytes, set[str]] = defaultdict(set)
+    duplicates, lengths, words = _Duplicates(), _Lengths(), _Lengths()
+    empty = unlabelled = padded = mismatched = 0
     source = corpus.sources[0]
     for number, row in enumerate(tables.read_rows(corpus, source), start=1):
         text = tables.value(row, settings.text_column, source.where)
-        label = tables.value(row, answer, source.where)
+        label = tables.value(row, annotation, source.where)
         empty += not text.strip()
         unlabelled += not label.strip()
         padded += label != label.strip()
@@ -111,9 +105,9 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
         else:
             tags = label.split() if " " in label else list(label)
             labels.update(tags)
-            uneven += len(tags) != len(text.split() if " " in label else text)
-        repeats.add(f"{label}\0{text}")
-        answers[_fingerprint(text)].add(label)
+            mismatched += len(tags) != len(text.split() if " " in label else text)
+        duplicates.add(f"{label}\0{text}")
+        labels_of_text[_fingerprint(text)].add(label)
         lengths.add(len(text))
         words.add(len(text.split()))
         if number % REPORT_EVERY == 0:
@@ -125,14 +119,14 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
         "empty_texts": empty,
         "empty_labels": unlabelled,
         "labels_with_outer_spaces": padded,
-        "duplicate_rows": repeats.count,
-        "conflicting_texts": sum(len(found) > 1 for found in answers.values()),
+        "duplicate_rows": duplicates.count,
+        "conflicting_texts": sum(len(texts) > 1 for texts in labels_of_text.values()),
         "characters_per_text": lengths.summary(),
         "words_per_text": words.summary(),
         "labels": dict(labels.most_common()),
     }
     if task == "tag":
-        report["rows_with_other_number_of_tags"] = uneven
+        report["rows_with_other_number_of_tags"] = mismatched
     return report
 
 
@@ -140,8 +134,8 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
 
 
 def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
-    repeats, sources, targets = _Repeats(), _Lengths(), _Lengths()
-    translations: defaultdict[bytes, set[bytes]] = defaultdict(set)
+    duplicates, sources, targets = _Duplicates(), _Lengths(), _Lengths()
+    targets_of_source: defaultdict[bytes, set[bytes]] = defaultdict(set)
     empty_source = empty_target = same = odd = 0
     for source, target, _ in pairs:
         empty_source += not source.strip()
@@ -149,8 +143,8 @@ def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
         same += source == target
         short, long = sorted((len(source.split()), len(target.split())))
         odd += 0 < short * ODD_RATIO < long
-        repeats.add(f"{source}\0{target}")
-        translations[_fingerprint(source)].add(_fingerprint(target))
+        duplicates.add(f"{source}\0{target}")
+        targets_of_source[_fingerprint(source)].add(_fingerprint(target))
         sources.add(len(source.split()))
         targets.add(len(target.split()))
     return {
@@ -159,8 +153,8 @@ def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
         "empty_targets": empty_target,
         "target_equals_source": same,
         "odd_length_ratio": odd,
-        "duplicate_pairs": repeats.count,
-        "sources_with_several_targets": sum(len(found) > 1 for found in translations.values()),
+        "duplicate_pairs": duplicates.count,
+        "sources_with_several_targets": sum(len(texts) > 1 for texts in targets_of_source.values()),
         "words_per_source": sources.summary(),
         "words_per_target": targets.summary(),
     }
@@ -169,10 +163,11 @@ def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
 # --- overlap ----------------------------------------------------------------------------------------------
 
 
-def _units(corpus: Corpus, task: Task) -> Iterator[str]:
-    """Return what is compared: lines, texts, or sources."""
+def _texts(corpus: Corpus, task: Task) -> Iterator[str]:
+    """Yield the texts that are compared: the lines that are not blank, the texts of rows, or the sources of pairs."""
     if task == "lm":
-        yield from (line for line in _text_lines(corpus) if line.strip())
+        for source in corpus.sources:
+            yield from (line for line in lines(corpus.texts(source)) if line.strip())
     elif task == "translate":
         yield from (pair.source for pair in tables.read_pairs(corpus))
     else:
@@ -182,15 +177,15 @@ def _units(corpus: Corpus, task: Task) -> Iterator[str]:
 
 
 def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:
-    known = {_fingerprint(unit) for unit in train}
+    train_fingerprints = {_fingerprint(text) for text in train}
     total = shared = 0
-    for unit in valid:
+    for text in valid:
         total += 1
-        shared += _fingerprint(unit) in known
+        shared += _fingerprint(text) in train_fingerprints
     return {"shared": shared, "of": total, "percent": round(100 * shared / max(1, total), 2)}
 
 
-# --- counting ---------------------------------------------------------------------------------------------
+# --- counters ---------------------------------------------------------------------------------------------
 
 
 def _fingerprint(text: str) -> bytes:
@@ -198,8 +193,8 @@ def _fingerprint(text: str) -> bytes:
 
 
 @dataclass
-class _Repeats:
-    """Counts what has been there before."""
+class _Duplicates:
+    """Counts texts that were added before."""
 
     count: int = 0
     _seen: set[bytes] = field(default_factory=set)
@@ -212,7 +207,7 @@ class _Repeats:
 
 @dataclass
 class _Lengths:
-    """Shortest, median and longest."""
+    """Lengths and their quantiles."""
 
     values: list[int] = field(default_factory=list)
 

@@ -1,11 +1,11 @@
-"""Sentences whose subjects, objects and referents are known, made by a small grammar: who has to be found is known too.
+"""`@roles`: sentences with known subjects, objects and pronoun referents, drawn from a small grammar.
 
     the queen beside the monk greeted her uncle near the nuns and watched him rest with the twins before she slept
 
-What follows the first verb agrees with its subject, what follows the second with its object, and what follows a
-pronoun is what its referent does. Other people stand between: to look at the word before, or at the person who is
-nearest, is not enough. Nothing but a person's own word says what it does, and nothing but a pronoun who is meant: one
-of the three who take part, who are a he, a she and a they, so that none of them is to be expected.
+The possessive after the first verb agrees with the subject, the pronoun after the second verb with the object. The
+infinitive after a pronoun and the final verb depend on the noun that the pronoun refers to. Distractor nouns stand in
+between, so attending to the previous word or to the nearest noun does not solve the task. The subject, the object and
+the noun after `with the` (the company) have different pronouns; the last pronoun refers to each with equal probability.
 """
 
 import math
@@ -19,61 +19,61 @@ from typing import Literal
 Gender = Literal["he", "she", "they"]
 GENDERS: tuple[Gender, ...] = ("he", "she", "they")
 POSSESSIVES: dict[str, Gender] = {"his": "he", "her": "she", "their": "they"}
-OBJECTS: dict[str, Gender] = {"him": "he", "her": "she", "them": "they"}
-# What people do when they are watched (a row) and by themselves (a column): one of each gender.
-WATCHED = ("pray", "dance", "rest")
-ALONE = ("laughed", "slept", "wept")
-PEOPLE = (
+OBJECT_PRONOUNS: dict[str, Gender] = {"him": "he", "her": "she", "them": "they"}
+INFINITIVES = ("pray", "dance", "rest")
+FINAL_VERBS = ("laughed", "slept", "wept")
+# The row of a noun determines its infinitive, the column its final verb, the place in a cell its pronoun.
+NOUNS = (
     (("monk", "nun", "pilgrims"), ("abbot", "abbess", "novices"), ("priest", "priestess", "believers")),
     (("king", "queen", "lords"), ("prince", "princess", "pages"), ("duke", "duchess", "knights")),
     (("uncle", "aunt", "cousins"), ("father", "mother", "parents"), ("grandson", "granddaughter", "twins")),
 )
-PLACES = ("beside", "near", "behind", "opposite", "below")
-VERBS = ("greeted", "visited", "called", "found", "praised", "followed", "trusted", "answered")
-WATCHING = ("watched", "heard", "saw", "helped", "let", "made")
-TIMES = ("before", "after", "while", "when", "until")
-# How many others stand behind a subject, or an object.
-OTHERS = (1, 2)
+PREPOSITIONS = ("beside", "near", "behind", "opposite", "below")
+FIRST_VERBS = ("greeted", "visited", "called", "found", "praised", "followed", "trusted", "answered")
+SECOND_VERBS = ("watched", "heard", "saw", "helped", "let", "made")
+CONJUNCTIONS = ("before", "after", "while", "when", "until")
+# Possible numbers of distractors after the subject, and after the object.
+DISTRACTOR_COUNTS = (1, 2)
 
 
 @dataclass(frozen=True)
 class Person:
-    """A word for a person, and all there is to know of it."""
+    """A noun for a person, with the pronoun, infinitive and final verb that agree with it."""
 
     word: str
     gender: Gender
-    watched: str
-    alone: str
+    infinitive: str
+    final_verb: str
 
 
-NAMED = {
-    word: Person(word, gender, watched, alone)
-    for watched, row in zip(WATCHED, PEOPLE, strict=True)
-    for alone, words in zip(ALONE, row, strict=True)
+PERSONS = tuple(
+    Person(word, gender, infinitive, final_verb)
+    for infinitive, row in zip(INFINITIVES, NOUNS, strict=True)
+    for final_verb, words in zip(FINAL_VERBS, row, strict=True)
     for gender, word in zip(GENDERS, words, strict=True)
-}
-EVERYBODY = tuple(NAMED.values())
+)
+PERSON_BY_WORD = {person.word: person for person in PERSONS}
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of a sentence, and where those stand who take part."""
+    """The words of a sentence, and the positions of its subject, object and company."""
 
     words: tuple[str, ...]
     subject: int
     object: int
     company: int
-    referent: int  # of the last pronoun: one of them
+    referent: int  # position of the noun that the last pronoun refers to
 
     @property
     def text(self) -> str:
-        """The sentence."""
+        """The whole sentence."""
         return " ".join(self.words)
 
     @property
     def tags(self) -> str:
-        """The role of each word; - where it has none. Of a pronoun it is whose place it takes."""
-        tags = ["verb" if word in VERBS + WATCHING else "-" for word in self.words]
+        """Space-separated roles: subject, object, company, verb, `pronoun/` and the role of its referent, or `-`."""
+        tags = ["verb" if word in FIRST_VERBS + SECOND_VERBS else "-" for word in self.words]
         for role in ("subject", "object", "company"):
             tags[getattr(self, role)] = role
         tags[self.company - 4] = f"pronoun/{tags[self.object]}"
@@ -81,72 +81,82 @@ class Sentence:
         return " ".join(tags)
 
 
-def sentence(chance: random.Random) -> Sentence:
-    """Return a sentence, every choice of which is as likely as any other. Of those who take part no two are alike."""
-    subject = chance.choice(EVERYBODY)
-    acted_on = chance.choice([person for person in EVERYBODY if person.gender != subject.gender])
-    company = chance.choice([person for person in EVERYBODY if person.gender not in (subject.gender, acted_on.gender)])
-    words = ["the", subject.word, *_others(chance), chance.choice(VERBS), _form(POSSESSIVES, subject), acted_on.word]
-    first, second = 1, len(words) - 1
-    words += [*_others(chance), "and", chance.choice(WATCHING), _form(OBJECTS, acted_on), acted_on.watched]
+def draw_sentence(rng: random.Random) -> Sentence:
+    """Return a sentence; every choice is uniformly distributed."""
+    subject = rng.choice(PERSONS)
+    object_ = rng.choice([person for person in PERSONS if person.gender != subject.gender])
+    company = rng.choice([person for person in PERSONS if person.gender not in (subject.gender, object_.gender)])
+    words = ["the", subject.word, *_distractors(rng), rng.choice(FIRST_VERBS), _form(POSSESSIVES, subject)]
+    words.append(object_.word)
+    subject_position, object_position = 1, len(words) - 1
+    words += [*_distractors(rng), "and", rng.choice(SECOND_VERBS), _form(OBJECT_PRONOUNS, object_), object_.infinitive]
     words += ["with", "the", company.word]
-    third = len(words) - 1
-    place, referent = chance.choice([(first, subject), (second, acted_on), (third, company)])
-    words += [chance.choice(TIMES), referent.gender, referent.alone]
-    return Sentence(tuple(words), first, second, third, place)
+    company_position = len(words) - 1
+    position, referent = rng.choice(
+        [(subject_position, subject), (object_position, object_), (company_position, company)]
+    )
+    words += [rng.choice(CONJUNCTIONS), referent.gender, referent.final_verb]
+    return Sentence(tuple(words), subject_position, object_position, company_position, position)
 
 
-def _others(chance: random.Random) -> list[str]:
-    """Return people who have nothing to do with what happens."""
-    others = [(chance.choice(PLACES), "the", chance.choice(EVERYBODY).word) for _ in range(chance.choice(OTHERS))]
-    return [word for phrase in others for word in phrase]
+def _distractors(rng: random.Random) -> list[str]:
+    """Return prepositional phrases with nouns that are neither subject, object nor company."""
+    phrases = [
+        (rng.choice(PREPOSITIONS), "the", rng.choice(PERSONS).word) for _ in range(rng.choice(DISTRACTOR_COUNTS))
+    ]
+    return [word for phrase in phrases for word in phrase]
 
 
 def _form(forms: dict[str, Gender], person: Person) -> str:
     return next(form for form, gender in forms.items() if gender == person.gender)
 
 
-def expected(words: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """Return where words have to look, as places of who looks and of who is looked at.
+def expected_attention(words: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """Return for each role the (query, key) positions that an attention head for this role connects.
 
-    - subject: from the first verb to its subject. The second verb has none of its own;
-    - object: from both verbs to whom they act on; it stands behind the first, so that only who reads ahead finds it;
-    - referent: from a pronoun to the person it stands for. (`her` in `her uncle` is none.)
+    - subject: the first verb and its subject;
+    - object: each of the two verbs and its object, which follows the first verb;
+    - referent: a pronoun and the noun that it refers to (a possessive such as `her` in `her uncle` is not included).
 
-    Words before or after the sentence, and sentences that are cut off, do no harm: what is not there is not told.
+    The sentence may be truncated or surrounded by other words; positions outside of it are omitted.
     """
-    found: dict[str, list[tuple[int, int]]] = {"subject": [], "object": [], "referent": []}
-    people = [place for place, word in enumerate(words) if word in NAMED]
-    verbs = [next((place for place, word in enumerate(words) if word in kind), None) for kind in (VERBS, WATCHING)]
-    verb, watching = verbs
-    if verb is None or not people or people[0] > verb:
-        return found
-    subject, acted_on = people[0], verb + 2
-    company = [place for place in people if tuple(words[max(0, place - 2) : place]) == ("with", "the")]
-    found["subject"].append((verb, subject))
-    if acted_on not in people or words[verb + 1] not in POSSESSIVES:
-        return found
-    found["object"] += [(place, acted_on) for place in verbs if place is not None]
-    if watching is not None and any(word in OBJECTS for word in words[watching + 1 : watching + 2]):
-        found["referent"].append((watching + 1, acted_on))
-    meant: dict[str, int] = {NAMED[words[place]].gender: place for place in (subject, acted_on, *company)}
-    found["referent"] += [
-        (place, meant[word]) for place, word in enumerate(words) if word in meant and place > acted_on
+    pairs: dict[str, list[tuple[int, int]]] = {"subject": [], "object": [], "referent": []}
+    nouns = [position for position, word in enumerate(words) if word in PERSON_BY_WORD]
+    verbs = [
+        next((position for position, word in enumerate(words) if word in group), None)
+        for group in (FIRST_VERBS, SECOND_VERBS)
     ]
-    return found
+    first_verb, second_verb = verbs
+    if first_verb is None or not nouns or nouns[0] > first_verb:
+        return pairs
+    subject, object_ = nouns[0], first_verb + 2
+    company = [position for position in nouns if tuple(words[max(0, position - 2) : position]) == ("with", "the")]
+    pairs["subject"].append((first_verb, subject))
+    if object_ not in nouns or words[first_verb + 1] not in POSSESSIVES:
+        return pairs
+    pairs["object"] += [(verb, object_) for verb in verbs if verb is not None]
+    if second_verb is not None and any(word in OBJECT_PRONOUNS for word in words[second_verb + 1 : second_verb + 2]):
+        pairs["referent"].append((second_verb + 1, object_))
+    referents: dict[str, int] = {
+        PERSON_BY_WORD[words[position]].gender: position for position in (subject, object_, *company)
+    }
+    pairs["referent"] += [
+        (position, referents[word]) for position, word in enumerate(words) if word in referents and position > object_
+    ]
+    return pairs
 
 
 def entropy_per_word() -> float:
-    """Return the bits per word that nobody can do without; the end of a sentence counts as a word.
+    """Return the entropy in bits per word: the lowest possible loss. The end of a sentence counts as a word.
 
-    No two ways of choosing make the same sentence: its entropy is that of the choices.
+    Different choices produce different sentences, so the entropy of a sentence is that of its choices.
     """
     bits, lengths = [], []
-    for first, second in product(OTHERS, repeat=2):
-        others = first + second
-        people = [len(EVERYBODY) * part for part in (1, 2 / 3, 1 / 3)]
-        choices = [*people, len(OTHERS) ** 2, len(VERBS), len(WATCHING), len(TIMES), 3]
-        bits.append(sum(map(math.log2, choices)) + others * math.log2(len(PLACES) * len(EVERYBODY)))
-        # Fifteen words without the others, and the end; three for each of them.
-        lengths.append(16 + 3 * others)
+    for after_subject, after_object in product(DISTRACTOR_COUNTS, repeat=2):
+        distractors = after_subject + after_object
+        persons = [len(PERSONS) * fraction for fraction in (1, 2 / 3, 1 / 3)]
+        choices = [*persons, len(DISTRACTOR_COUNTS) ** 2, len(FIRST_VERBS), len(SECOND_VERBS), len(CONJUNCTIONS), 3]
+        bits.append(sum(map(math.log2, choices)) + distractors * math.log2(len(PREPOSITIONS) * len(PERSONS)))
+        # 15 words without distractors, the end of the sentence, and three words per distractor.
+        lengths.append(16 + 3 * distractors)
     return mean(bits) / mean(lengths)

@@ -1,12 +1,15 @@
-"""Pairs that are made on the spot: strings to copy or to turn round, and dates to write in one way."""
+"""`@copy`, `@reverse` and `@dates`: pairs of a source string and a target string that is a function of it."""
 
 import calendar
 import datetime
 import random
-from typing import NamedTuple
+
+from satchel.datasets.generated import Row
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-SHORTEST, LONGEST = 5, 25  # letters of a string
+# Number of letters of a string.
+SHORTEST, LONGEST = 5, 25
+# A span of 100 years: each two-digit year is unambiguous.
 FIRST_DATE, LAST_DATE = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
 ORDINALS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
@@ -15,34 +18,15 @@ ORDINALS = (
 ).split()
 
 
-class Transduced(NamedTuple):
-    """A source, and what is to be made of it."""
-
-    source: str
-    target: str
+def draw_string(rng: random.Random) -> str:
+    """Return a string of random lower-case letters."""
+    return "".join(rng.choice(LETTERS) for _ in range(rng.randint(SHORTEST, LONGEST)))
 
 
-def string(chance: random.Random) -> str:
-    """Return random letters."""
-    return "".join(chance.choice(LETTERS) for _ in range(chance.randint(SHORTEST, LONGEST)))
-
-
-def copied(chance: random.Random) -> Transduced:
-    """Return a string, to be written as it is."""
-    made = string(chance)
-    return Transduced(made, made)
-
-
-def turned_round(chance: random.Random) -> Transduced:
-    """Return a string, to be written from its end to its beginning."""
-    made = string(chance)
-    return Transduced(made, made[::-1])
-
-
-def dated(chance: random.Random) -> Transduced:
-    """Return a date as people write it, to be written as 2021-05-03. Years of two digits are 1950 to 2049."""
+def draw_date(rng: random.Random) -> Row:
+    """Return a date in ISO 8601 format (the target) and in one of nine written forms (the source)."""
     days = (LAST_DATE - FIRST_DATE).days
-    date = FIRST_DATE + datetime.timedelta(days=chance.randint(0, days))
+    date = FIRST_DATE + datetime.timedelta(days=rng.randint(0, days))
     month, short = calendar.month_name[date.month], calendar.month_abbr[date.month]
     weekday, ordinal = calendar.day_name[date.weekday()], ORDINALS[date.day - 1]
     forms = (
@@ -56,4 +40,4 @@ def dated(chance: random.Random) -> Transduced:
         f"{date.day}.{date.month}.{date.year}",
         f"{short} {date.day} '{date:%y}",
     )
-    return Transduced(chance.choice(forms), date.isoformat())
+    return date.isoformat(), rng.choice(forms)

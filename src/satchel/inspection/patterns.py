@@ -100,7 +100,7 @@ def at(pairs: Iterable[tuple[int, int]], tokens: Sequence[str], source: Sequence
 
 def of_role(role: str) -> Pattern:
     """Return the pattern of a role in sentences of @roles."""
-    return lambda tokens: at(roles.expected(tokens)[role], tokens)
+    return lambda tokens: at(roles.expected_attention(tokens)[role], tokens)
 
 
 # What can be asked of any text, and then what is known of the sentences of @roles.
@@ -113,7 +113,7 @@ GENERAL: dict[str, Pattern] = {
     "next": following,
     "first": first,
 }
-PATTERNS: dict[str, Pattern] = {**GENERAL, **{role: of_role(role) for role in roles.expected(())}}
+PATTERNS: dict[str, Pattern] = {**GENERAL, **{role: of_role(role) for role in roles.expected_attention(())}}
 
 
 # --- maps against patterns ---------------------------------------------------------------------------

@@ -66,7 +66,9 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, planned: Plan, contex
     source_counts = _write(folder, runs.TRAIN_SOURCES, source_tokenizer or tokenizer, sources, sha256)
     other = planned.settings.data.valid
     if isinstance(other, str):
-        held = list(read_pairs(open_corpus(other, planned.settings.data, planned.settings.training.seed, part="valid")))
+        held = list(
+            read_pairs(open_corpus(other, planned.settings.data, planned.settings.training.seed, split="valid"))
+        )
         if not held:
             raise DataError("found no pairs, expected at least one", where=other)
     if held:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from satchel import config
 from satchel.data.tagged import are_characters
-from satchel.datasets.builtin import BUILTINS, variant
 from satchel.datasets.corpora import infer_task, open_corpus
+from satchel.datasets.registry import DATASETS, dataset_for_task
 from satchel.errors import DataError, SettingsError
 from satchel.runs.folder import read_config
 from satchel.text.reading import Corpus, DataSettings
@@ -172,7 +172,7 @@ def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
         choices.give("task", _task_of(str(data), choices.tree))
         if choices.tree["task"] != "lm":
             choices.reasons.append(f"task={choices.tree['task']}: as the data says")
-    data = variant(str(data), str(choices.tree["task"]))
+    data = dataset_for_task(str(data), str(choices.tree["task"]))
     if start is not None:
         _as_begun(choices, Path(start))
     _usual_kind(choices)
@@ -239,12 +239,12 @@ def _usual_kind(choices: Choices) -> None:
 def _suited(choices: Choices, data: str, existing: Tokenizer | None) -> None:
     """Choose what suits the data and nobody set: documents, a tokenizer, an order."""
     task = choices.tree["task"]
-    if data in BUILTINS:
-        builtin = BUILTINS[data]
+    if data in DATASETS:
+        dataset = DATASETS[data]
         if task == "lm":
-            choices.choose("data.documents", builtin.documents, f"as suits {data}")
-        if existing is None and builtin.tokenizer != "bpe":
-            choices.choose("tokenizer.kind", builtin.tokenizer, f"as suits {data}")
+            choices.choose("data.documents", dataset.documents, f"as suits {data}")
+        if existing is None and dataset.tokenizer != "bpe":
+            choices.choose("tokenizer.kind", dataset.tokenizer, f"as suits {data}")
     elif task == "tag" and existing is None and not choices.is_set("tokenizer.kind"):
         corpus = open_corpus(data, config.build(DataSettings, choices.tree.get("data", {})))
         by_letter = are_characters(islice(read_tagged(corpus), SEEN_ROWS))
@@ -281,9 +281,9 @@ def _network_defaults(choices: Choices, data: str, size: str | None, *, is_new: 
         choices.choose("training.minutes", USUAL_MINUTES, "nobody said how long")
     if attends and is_new:  # what was learned before would not outlast its large steps
         choices.choose("training.optimizer", "muon", "what attends learns quicker with it")
-    if valid := BUILTINS[data].valid if data in BUILTINS else 0.05:
+    if valid := DATASETS[data].valid if data in DATASETS else 0.05:
         choices.choose("data.valid", valid, "to see how it goes")
-    if length := BUILTINS[data].length if data in BUILTINS else None:
+    if length := DATASETS[data].length if data in DATASETS else None:
         key = "model.context" if attends else "training.length"
         choices.choose(key, length, f"as long as the documents of {data}")
 
@@ -291,7 +291,7 @@ def _network_defaults(choices: Choices, data: str, size: str | None, *, is_new: 
 def _language_defaults(choices: Choices, data: str, existing: Tokenizer | None) -> None:
     """Choose what suits an amount of prose and a time: pieces of words, a size, how it is read, what it stands on."""
     settings = build_settings(choices.tree)
-    is_prose = data not in BUILTINS or BUILTINS[data].tokenizer == "bpe"
+    is_prose = data not in DATASETS or DATASETS[data].tokenizer == "bpe"
     if settings.task != "lm" or settings.model.kind not in ATTENDING or not is_prose:
         return
     characters = USUAL_CHARACTERS if data == "-" else _characters(open_corpus(data, settings.data))
@@ -337,7 +337,7 @@ def _classifier_defaults(choices: Choices, data: str, existing: Tokenizer | None
 def _translator_defaults(choices: Choices, data: str, existing: Tokenizer | None) -> None:
     """Choose what suits a number of pairs and a time."""
     settings = build_settings(choices.tree)
-    if settings.task != "translate" or data in BUILTINS or data == "-":
+    if settings.task != "translate" or data in DATASETS or data == "-":
         return
     kind = existing.kind if existing else settings.tokenizer.kind
     # Pairs are few, and a table may have other columns: they are read.
@@ -379,8 +379,8 @@ def _task_of(data: str, tree: config.Tree) -> str:
     """Return the task that the data is for, if there are models for it."""
     if data == "-":
         return "lm"
-    if data in BUILTINS:
-        return BUILTINS[data].task
+    if data in DATASETS:
+        return DATASETS[data].task
     try:
         settings = config.build(DataSettings, tree.get("data", {}))
     except SettingsError:

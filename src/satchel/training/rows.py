@@ -138,7 +138,7 @@ def _valid_corpus(planned: Plan) -> Corpus | None:
     valid, settings = planned.settings.data.valid, planned.settings
     if not isinstance(valid, str):
         return None
-    return open_corpus(valid, settings.data, settings.training.seed, part="valid")
+    return open_corpus(valid, settings.data, settings.training.seed, split="valid")
 
 
 def _some(rows: Iterable[T], where: str) -> list[T]:

@@ -44,7 +44,7 @@ def write_token_files(
         tokenizer = train_tokenizer(settings.tokenizer, texts, characters)
     _write_part(folder, runs.TRAIN_TOKENS, tokenizer, part(is_valid=False), settings, sha256, report)
     if isinstance(held_out, str):
-        other = open_corpus(held_out, settings.data, settings.training.seed, part="valid")
+        other = open_corpus(held_out, settings.data, settings.training.seed, split="valid")
         _write_part(folder, runs.VALID_TOKENS, tokenizer, other.pieces(rule), settings, other.identity(), report)
     elif held_out > 0:
         _write_part(folder, runs.VALID_TOKENS, tokenizer, part(is_valid=True), settings, sha256, report)
