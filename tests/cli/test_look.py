@@ -190,7 +190,7 @@ def test_a_report_is_one_page_that_asks_for_nothing(cli: Cli, runs: dict[str, Pa
         ("transformer", ["attention", TEXT, "--target", "mat"], "a target is for translators"),
         ("transformer", ["surprise", TEXT, "--versus", "mat"], "--versus is not for surprise"),
         ("transformer", ["attention", TEXT, "-o", "map.bmp"], "unsupported file extension '.bmp'"),
-        ("transformer", ["attention", TEXT, "-o", "map.svg", "--width", "wide"], "found the width wide"),
+        ("transformer", ["attention", TEXT, "-o", "map.svg", "--width", "wide"], "invalid figure width wide"),
         ("transformer", ["attention", TEXT, "-o", "map.svg", "--theme", "pink"], "pink"),
         ("transformer", ["contributions", TEXT], "is no Backpack"),
         ("transformer", ["order", TEXT], "stands on no n-gram"),

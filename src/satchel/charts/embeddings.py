@@ -10,7 +10,7 @@ import numpy.typing as npt
 from satchel.charts.arrays import Numbers, block_size, largest_magnitude, matrix, rounded
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, heatmap
-from satchel.charts.labels import CHARACTER, cut, full_text, label, legend_columns, number_labels
+from satchel.charts.labels import cut, full_text, label, legend_columns, number_labels, text_width
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
@@ -110,7 +110,7 @@ def _label_sides(labels: Sequence[str], points: Numbers, width: float, height: f
     occupied = np.stack([x - dot, y - dot, x + dot, y + dot], axis=1) if len(labels) else np.zeros((0, 4))
     sides = []
     for index, name in enumerate(labels):
-        length, half = len(name) * CHARACTER * size, 0.55 * size
+        length, half = text_width(name, size), 0.55 * size
         for side, (align, dx, dy) in enumerate(SIDES):
             left = x[index] + dx * size / 11 - {"left": 0.0, "center": length / 2, "right": length}[align]
             top = y[index] + dy * size / 11 - half

@@ -25,7 +25,7 @@ LARGEST_SVG = 2_000_000
 LARGEST_SVG_PAGE = 400_000
 # Mean width of a character of a title, relative to its font size.
 TITLE_CHARACTER = 0.72
-# Width at which titles are wrapped if no width is given, in pixels.
+# Minimum width at which titles are wrapped if no width of the figure is given, in pixels.
 TITLE_WIDTH = 640
 
 CHART_STYLE = """
@@ -142,7 +142,8 @@ class Figure:
     def _themed(self, theme: Theme, factor: float, width: float | None = None) -> dict[str, Any]:
         """Return the specification with title and theme; `width` is the intended width of the figure."""
         spec: dict[str, Any] = self._draw(theme, factor).to_dict()
-        room = (width or TITLE_WIDTH * theme.plot_scale) / TITLE_CHARACTER
+        plot = spec["width"] if isinstance(spec.get("width"), int | float) else 0
+        room = (width or max(plot, TITLE_WIDTH * theme.plot_scale)) / TITLE_CHARACTER
         title: Any = textwrap.wrap(self.title, max(12, int(room / (theme.font_size + 3)))) or [""]
         if self._selection is not None:
             title = {"expr": f"split({json.dumps('|'.join(title))} + '|' + {self._selection}, '|')"}

@@ -16,8 +16,8 @@ from satchel.text.display import visible
 # Maximum number of characters of an axis label and of a tooltip.
 LONGEST_LABEL = 24
 LONGEST_TOOLTIP = 300
-# Mean width of a character, relative to the font size.
-CHARACTER = 0.6
+# Widths of characters of DejaVu Sans, relative to the font size; other fonts are narrower.
+NARROW, WIDE = "ijlrtfI.,:;|!'()[]{} ", "mwMW@%"
 
 
 def label(text: str) -> str:
@@ -56,7 +56,7 @@ class Labels:
 
     def width(self, font_size: float) -> float:
         """Return the estimated width of the longest label, in pixels."""
-        return max(map(len, self.short), default=0) * CHARACTER * font_size
+        return max((text_width(name, font_size) for name in self.short), default=0.0)
 
     def axis(self, axis: Literal["rows", "columns"], theme: Theme, cell: float, *, upright: bool = True) -> alt.Axis:
         """Return the axis; labels shrink with the cells (`cell` pixels), and overlapping ones are left out."""
@@ -101,7 +101,18 @@ def number_labels(count: int, step: int = 1) -> Labels:
     return Labels(numbers, numbers, are_numbers=True)
 
 
+def text_width(text: str, font_size: float) -> float:
+    """Return the estimated width of a text, in the unit of the font size."""
+    return font_size * sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> float:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.05
+    return 0.36 if character in NARROW else 0.95 if character in WIDE else 0.74 if character.isupper() else 0.63
+
+
 def legend_columns(names: Sequence[str], width: float, theme: Theme) -> int:
     """Return the number of columns of a legend below a plot of this width."""
-    longest = max(map(len, names), default=1)
-    return max(1, int((width + 30) / (theme.font_size * (3 + CHARACTER * longest))))
+    longest = max((text_width(name, theme.font_size) for name in names), default=0.0)
+    return max(1, int((width + 30) / (3 * theme.font_size + longest)))

@@ -1,11 +1,10 @@
-"""Lessons as HTML: one page that needs nothing else, and the same steps in a notebook."""
+"""Lessons as HTML: a page without external resources, and the same steps as output of a notebook."""
 
+import math
 from collections.abc import Iterable, Sequence
-from html import escape
 
-from satchel.lessons.steps import Cell, Matrix, Step, Steps, format_cell
-from satchel.lessons.tints import Tint, red_green_blue, tints
-from satchel.text.display import visible
+from satchel.charts import html
+from satchel.lessons.steps import Matrix, Step, Steps, format_cell
 
 # Style of the steps in any page; text and background colours are inherited.
 STEPS_STYLE = """
@@ -22,94 +21,52 @@ STEPS_STYLE = """
 .lesson th, .lesson td { padding: .25em .6em; white-space: pre; border: 0; }
 .lesson th { font-weight: 400; opacity: .8; text-align: center; }
 .lesson tbody th { text-align: right; }
-.lesson tbody td { text-align: center; min-width: 1.4em; border-radius: 3px;
-  box-shadow: inset 0 0 0 1px rgba(128, 128, 128, .25); }
-"""
-
-PAGE_STYLE = """
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1a1a1a; --soft: #555555; --line: #dddddd; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #15171a; --ink: #e8e8e8; --soft: #a8a8a8; --line: #3a3d42; }
-}
-body { margin: 0 auto; padding: 1.5em 1.2em 3em; max-width: 60em; background: var(--paper); color: var(--ink);
-  font: 17px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif;
-  overflow-wrap: break-word; -webkit-text-size-adjust: 100%; }
-h1 { font-size: 1.7em; line-height: 1.2; margin: .2em 0; }
-header p, footer { color: var(--soft); }
-header p { margin: 0; }
-section { border-top: 1px solid var(--line); margin-top: 1.4em; padding-top: .2em; }
-h2 { font-size: 1.2em; margin: .7em 0 .3em; }
-.lesson th { opacity: 1; color: var(--soft); }
-.lesson tbody th { position: sticky; left: 0; background: var(--paper); }
-summary { color: var(--soft); }
-footer { border-top: 1px solid var(--line); margin-top: 2em; padding-top: .8em; font-size: .9em; }
-footer code { display: block; white-space: pre-wrap; overflow-wrap: anywhere; margin-top: .3em; }
-@media (max-width: 40em) { body { font-size: 16px; padding: 1em .8em 2em; } }
-@media print {
-  :root { --paper: #ffffff; --ink: #000000; --soft: #444444; --line: #bbbbbb; }
-  body { font-size: 10.5pt; max-width: none; padding: 0; }
-  .lesson td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2, .question { break-after: avoid; }
-  figure, tr { break-inside: avoid; }
-  details::details-content { content-visibility: visible; display: block; height: auto; }
-  summary { display: none; }
-}
+.lesson tbody td { text-align: center; min-width: 1.4em; border-radius: 3px; box-shadow: inset 0 0 0 1px currentColor; }
 """
 
 
 def page(steps: Steps) -> str:
-    """Return a page that asks for nothing: no network, no other file, no script."""
-    title = _text(steps.lesson.title)
+    """Return the lesson as a page without scripts."""
+    title = steps.lesson.title
     sections = "\n".join(f"<section>\n{_step(step, 'h2')}\n</section>" for step in steps)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{STEPS_STYLE}{PAGE_STYLE}</style>
-</head>
-<body>
-<header>
-<h1>{title}</h1>
-<p>{_text(steps.lesson.source)}</p>
+    body = f"""<header>
+<h1>{html.escaped(title)}</h1>
+<p>{html.escaped(steps.lesson.source)}</p>
 </header>
 <main class="lesson">
 {sections}
 </main>
-<footer>Command for this lesson with these settings:<code>{_text(steps.command)}</code></footer>
-</body>
-</html>
-"""
+<footer>Command for this lesson with these settings:<code>{html.escaped(steps.command)}</code></footer>"""
+    return html.page(title, body, style=STEPS_STYLE)
 
 
 def fragment(steps: Sequence[Step]) -> str:
-    """Return the steps as a part of another page, with the style they need."""
+    """Return the steps as part of another page, including their style."""
     return f'<style>{STEPS_STYLE}</style>\n<div class="lesson">\n{_joined(_step(step, "h3") for step in steps)}\n</div>'
 
 
 def _step(step: Step, heading: str) -> str:
-    """Return a step; where it has a question, the rest is folded away until it is asked for."""
-    body = _joined([*(f"<p>{_text(part)}</p>" for part in step.text.split("\n") if part), *map(_figure, step.matrices)])
+    """Return a step; if it has a question, the text and the matrices are folded."""
+    paragraphs = (f"<p>{html.escaped(part)}</p>" for part in step.text.split("\n") if part)
+    body = _joined([*paragraphs, *map(_figure, step.matrices)])
     if step.question:
-        asked = f'<p class="question">{_text(step.question)}</p>'
-        body = f"{asked}\n<details>\n<summary>Answer</summary>\n{body}\n</details>"
-    return f"<{heading}>{_text(step.title)}</{heading}>\n{body}"
+        body = f'<p class="question">{html.escaped(step.question)}</p>\n' + html.folded("Answer", f"\n{body}\n")
+    return f"<{heading}>{html.escaped(step.title)}</{heading}>\n{body}"
 
 
 def _figure(matrix: Matrix) -> str:
-    """Return a matrix as a table, its name above it."""
+    """Return a matrix as a table, with its name above."""
     corner = "<td></td>" if matrix.rows else ""
-    heads = "".join(f'<th scope="col">{_text(word)}</th>' for word in matrix.columns)
-    words = [f'<th scope="row">{_text(word)}</th>' for word in matrix.rows] or [""] * len(matrix.values)
+    heads = "".join(f'<th scope="col">{html.escaped(label)}</th>' for label in matrix.columns)
+    labels = [f'<th scope="row">{html.escaped(label)}</th>' for label in matrix.rows] or [""] * len(matrix.values)
     rows = [
-        f"<tr>{word}{''.join(map(_cell, row, colours))}</tr>"
-        for word, row, colours in zip(words, matrix.values, tints(matrix), strict=True)
+        f"<tr>{label}{''.join(_cell(format_cell(cell), share) for cell, share in zip(row, shares, strict=True))}</tr>"
+        for label, row, shares in zip(labels, matrix.values, share_of_largest(matrix), strict=True)
     ]
     return _joined(
         [
             "<figure>",
-            f"<figcaption>{_text(matrix.name)}</figcaption>" if matrix.name else "",
+            f"<figcaption>{html.escaped(matrix.name)}</figcaption>" if matrix.name else "",
             '<div class="scroll"><table>',
             f"<thead><tr>{corner}{heads}</tr></thead>" if heads else "",
             "<tbody>",
@@ -121,17 +78,25 @@ def _figure(matrix: Matrix) -> str:
     )
 
 
-def _cell(cell: Cell, tint: Tint) -> str:
-    colour, share = tint
-    red, green, blue = red_green_blue(colour)
-    # Of the background the rest is seen through it, so that zero is white on a white page and black on a black one.
-    style = f' style="background: rgba({red}, {green}, {blue}, {share:.3f})"' if share else ""
-    return f"<td{style}>{_text(format_cell(cell))}</td>"
+def _cell(text: str, share: float | None) -> str:
+    style = f' style="background: {html.tint(share, 1.0)}"' if share else ""
+    return f"<td{style}>{html.escaped(text)}</td>"
+
+
+def share_of_largest(matrix: Matrix) -> list[list[float | None]]:
+    """Return each value divided by the largest magnitude, nan if it is not finite: the strength of its colour.
+
+    All are None if the values are not comparable: with words among them, a single number, or a table of records
+    (labelled columns, unlabelled rows), whose columns have different units.
+    """
+    cells = [cell for row in matrix.values for cell in row]
+    is_table = bool(matrix.columns) and not matrix.rows and len(matrix.values) > 1
+    if is_table or len(cells) < 2 or any(isinstance(cell, str) for cell in cells):
+        return [[None] * len(row) for row in matrix.values]
+    values = [[float(cell) for cell in row] for row in matrix.values]
+    largest = max((abs(value) for row in values for value in row if math.isfinite(value)), default=0.0) or 1.0
+    return [[value / largest if math.isfinite(value) else math.nan for value in row] for row in values]
 
 
 def _joined(parts: Iterable[str]) -> str:
     return "\n".join(part for part in parts if part)
-
-
-def _text(text: str) -> str:
-    return escape(visible(text))
