@@ -21,7 +21,7 @@ CELL, MIN_CELL, PADDING, GAP, BETWEEN = 1.9, 2.1, 0.55, 1.5, 1.0
 # Height of the title of a card, of the name of a matrix, and of its column labels.
 TITLE, NAME, HEAD = 1.4, 1.6, 1.5
 # Matrices of a card continue below at this width; a title has at least the second width before it is wrapped.
-MAX_WIDTH, MIN_TITLE = 45.0, 19.0
+MAX_WIDTH, MIN_TITLE = 45.0, 24.0
 # Bold text is wider than regular text by this factor.
 BOLD = 1.15
 SLIDE = (16, 9)
@@ -113,7 +113,7 @@ def card_slide(cards: Sequence[Card], title: str) -> Figure:
 
 def _slide(lines: Sequence[Sequence[_Box]]) -> _Box:
     """Return cards in rows; the cards of a row share its free width and have its height."""
-    slide = _Box(max(_length(line, BETWEEN) for line in lines))
+    slide = _Box(max((_length(line, BETWEEN) for line in lines), default=0.0))
     for line in lines:
         height = max(box.height for box in line)
         spare = (slide.width - _length(line, BETWEEN)) / len(line)
