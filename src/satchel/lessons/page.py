@@ -21,7 +21,8 @@ STEPS_STYLE = """
 .lesson th, .lesson td { padding: .25em .6em; white-space: pre; border: 0; }
 .lesson th { font-weight: 400; opacity: .8; text-align: center; }
 .lesson tbody th { text-align: right; }
-.lesson tbody td { text-align: center; min-width: 1.4em; border-radius: 3px; box-shadow: inset 0 0 0 1px currentColor; }
+.lesson tbody td { text-align: center; min-width: 1.4em; border-radius: 2px;
+  box-shadow: inset 0 0 0 1px color-mix(in srgb, currentColor 20%, transparent); }
 """
 
 
