@@ -239,7 +239,7 @@ def test_force_replaces_a_run(cli: Cli, run: Path, verse: Path) -> None:
         (["train", "verse.txt", "--model", "ngram", "--encoding", "klingon"], "expected an encoding"),
         (["train", "verse.txt", "--model", "ngram", "--recipe", "missing.toml"], "missing.toml: cannot be read"),
         (["train", "verse.txt", "--model", "ngram", "-o", "verse.txt/run"], "cannot be written"),
-        (["train", "@nothing", "--model", "ngram"], "no built-in data named @nothing"),
+        (["train", "@nothing", "--model", "ngram"], "@nothing is not a built-in data set"),
         (["evaluate", "missing"], "there is no such run"),
         (["evaluate", "folder"], "is not a run"),
         (["evaluate", "run", "missing.txt"], "there is no such file"),
