@@ -26,7 +26,7 @@ from pathlib import Path
 
 import satchel
 from measuring import peak_megabytes
-from satchel.data.examples import held_out, numbered
+from satchel.data.examples import class_indices, stratified_split
 from satchel.datasets.corpora import open_corpus
 from satchel.evaluation.classification import interval
 from satchel.text.reading import DataSettings
@@ -63,8 +63,8 @@ def modules(data: Path) -> tuple[Rows, Rows]:
     """Return the docstrings of the standard library: a fifth of each module's is the test."""
     del data
     rows = [(row.label, row.text) for row in read_examples(open_corpus("@python-modules", DataSettings()))]
-    classes, _ = numbered([label for label, _ in rows], sorted({label for label, _ in rows}))
-    is_test = held_out(classes, 0.2, 0)
+    classes, _ = class_indices([label for label, _ in rows], sorted({label for label, _ in rows}))
+    is_test = stratified_split(classes, 0.2, 0)
     pairs = list(zip(rows, is_test, strict=True))
     return [row for row, test in pairs if not test], [row for row, test in pairs if test]
 

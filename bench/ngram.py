@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from satchel import api, durable, tensors
-from satchel.data.tokens import open_tokens, scratch_tokens
+from satchel.data.tokens import open_tokens, tokenize_corpus
 from satchel.datasets.corpora import open_corpus
 from satchel.ngram.arpa import escape
 from satchel.ngram.smoothing import NgramSettings, estimate
@@ -127,7 +127,7 @@ def _lmplz(program: str, source: Path, target: Path) -> tuple[float, float]:
 def _scoring(scratch: Path, test: Path, tools: dict[str, str], rounds: int) -> None:
     model = api.load(scratch / "run-0")
     settings = DataSettings(documents="line")
-    tokens = scratch_tokens(open_corpus(test, settings), model.tokenizer, "line")
+    tokens = tokenize_corpus(open_corpus(test, settings), model.tokenizer, "line")
     events = np.array(tokens.ids)
     contestants: dict[str, Callable[[], float]] = {
         "satchel": lambda: -float(model.predictor.score(events).logprobs.mean())

@@ -1,4 +1,4 @@
-"""Which rows are held out depends on the seed alone, with every label's share, and never all of a label."""
+"""Stratified splits depend on the seed only and keep at least one example of each class; class files are checked."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,45 +8,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.data.examples import folds, held_out, numbered, read_classes, write_classes
+from satchel.data.examples import class_indices, read_classes, stratified_folds, stratified_split, write_classes
 from satchel.errors import RunError
 
 label_lists = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
 
 @given(label_lists, st.floats(0, 0.99), st.integers(0, 5))
-def test_every_label_gives_its_share_and_keeps_a_row(labels: list[int], fraction: float, seed: int) -> None:
+def test_a_fraction_of_each_class_is_held_out_but_never_all_of_it(
+    labels: list[int], fraction: float, seed: int
+) -> None:
     classes = np.array(labels)
-    chosen = held_out(classes, fraction, seed)
-    taken = Counter(classes[chosen].tolist())
+    mask = stratified_split(classes, fraction, seed)
+    held_out = Counter(classes[mask].tolist())
     for label, count in Counter(labels).items():
-        assert taken[label] == min(int(count * fraction + 0.5), count - 1)
+        assert held_out[label] == min(int(count * fraction + 0.5), count - 1)
 
 
-def test_the_same_seed_holds_out_the_same_rows_and_another_one_others() -> None:
+def test_the_held_out_rows_depend_on_the_seed_and_are_spread_over_the_table() -> None:
     classes = np.arange(1000) % 3
-    assert np.array_equal(held_out(classes, 0.1, 1), held_out(classes, 0.1, 1))
-    assert not np.array_equal(held_out(classes, 0.1, 1), held_out(classes, 0.1, 2))
-    # Not the first of each label, nor any other block: of rows in order, parts are taken everywhere.
-    assert all(part.any() for part in np.array_split(held_out(classes, 0.1, 1), 10))
+    assert np.array_equal(stratified_split(classes, 0.1, 1), stratified_split(classes, 0.1, 1))
+    assert not np.array_equal(stratified_split(classes, 0.1, 1), stratified_split(classes, 0.1, 2))
+    assert all(block.any() for block in np.array_split(stratified_split(classes, 0.1, 1), 10))
 
 
 @given(label_lists, st.integers(2, 10))
-def test_folds_share_every_label_out_evenly(labels: list[int], count: int) -> None:
+def test_folds_have_equal_numbers_of_each_class(labels: list[int], count: int) -> None:
     classes = np.array(labels)
-    found = folds(classes, count, 0)
+    folds = stratified_folds(classes, count, 0)
     for label, rows in Counter(labels).items():
-        sizes = Counter(found[classes == label].tolist())
+        sizes = Counter(folds[classes == label].tolist())
         if rows == 1:
             assert sizes == {-1: 1}
         else:
             assert max(sizes.values()) - min(sizes[fold] for fold in range(count)) <= 1
 
 
-def test_labels_that_are_new_come_after_the_known_ones() -> None:
-    places, names = numbered(["b", "z", "a", "y", "z"], ("a", "b"))
+def test_new_labels_follow_the_known_ones() -> None:
+    indices, names = class_indices(["b", "z", "a", "y", "z"], ("a", "b"))
     assert names == ["a", "b", "y", "z"]
-    assert places.tolist() == [1, 3, 0, 2, 3]
+    assert indices.tolist() == [1, 3, 0, 2, 3]
 
 
 def test_classes_are_read_back_and_checked(tmp_path: Path) -> None:
@@ -54,9 +55,10 @@ def test_classes_are_read_back_and_checked(tmp_path: Path) -> None:
     with open(path, "wb") as handle:
         write_classes(handle, np.array([0, 2, 1]))
     assert read_classes(path, 3, 3).tolist() == [0, 2, 1]
-    for examples, classes in ((2, 3), (3, 2)):
-        with pytest.raises(RunError, match="other labels"):
-            read_classes(path, examples, classes)
+    with pytest.raises(RunError, match="has 3 class indices, expected 2, one per example"):
+        read_classes(path, 2, 3)
+    with pytest.raises(RunError, match="has class indices 0 to 2, expected 0 to 1"):
+        read_classes(path, 3, 2)
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
     with pytest.raises(RunError, match="is damaged"):
         read_classes(path, 3, 3)

@@ -9,7 +9,7 @@ import pytest
 
 import satchel
 from satchel import api
-from satchel.data.tokens import scratch_tokens
+from satchel.data.tokens import tokenize_corpus
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation import reports
@@ -190,7 +190,7 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
 def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, tmp_path: Path) -> None:
     model = satchel.train(verse, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run")
     corpus = open_corpus(text, model.settings.data)
-    tokens = scratch_tokens(corpus, model.tokenizer, "stream")
+    tokens = tokenize_corpus(corpus, model.tokenizer, "stream")
     costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
     logprobs = model.predictor.score(tokens.ids).logprobs
     block = len(logprobs) // 20

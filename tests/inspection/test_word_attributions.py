@@ -8,7 +8,7 @@ import pytest
 
 import satchel
 from satchel.api.attribution import compared
-from satchel.data.tagged import scratch_tagged
+from satchel.data.tagged import tokenize_tagged
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.statistics import spearman
 from satchel.inspection.attribution import METHODS
@@ -187,7 +187,7 @@ def test_a_tagger_is_asked_about_a_word_and_what_its_tags_belong_to_stays_whole(
     assert found.words == ("the", "dogs", "sat.")
     check_merged(found)
     assert (found.target, found.versus) == ("V at sat.", "N")
-    tokens, places = scratch_tagged([text], tagger.tokenizer, tagger.unit)
+    tokens, places = tokenize_tagged([text], tagger.tokenizer, tagger.unit)
     scores = tagger.predictor.label(tokens.ids)[places[2]]
     lead = scores[tagger.labels.index("V")] - scores[tagger.labels.index("N")]
     assert found.score == pytest.approx(lead, abs=1e-5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.data.examples import folds
+from satchel.data.examples import stratified_folds
 from satchel.errors import RunError
 from satchel.ngram import classes
 from satchel.ngram.classes import ClassNgramSettings, ClassTables, calibrate, class_tables_from_arrays, estimate_classes
@@ -89,7 +89,7 @@ def test_tempered_probabilities_are_right_as_often_as_they_say() -> None:
     asked, gold = skewed(2000, 6, 8, 1)
     ids = flat(training)
     raw = replace(estimate_classes(ids, labels, SIZE, 6, chosen), temperature=classes.Temperature(1.0, 0.0))
-    model, check = calibrate(raw, ids, labels, folds(labels, 10, 0), chosen)
+    model, check = calibrate(raw, ids, labels, stratified_folds(labels, 10, 0), chosen)
 
     def sureness(found: ClassTables) -> tuple[float, float]:
         logprobs = found.label(flat(asked))
@@ -113,7 +113,7 @@ def test_a_row_is_cross_checked_by_models_that_have_not_seen_it() -> None:
     ids = flat(training)
     model = estimate_classes(ids, labels, SIZE, 2, chosen)
     assert (model.label(ids).argmax(axis=1) == labels).mean() > 0.9
-    _, check = calibrate(model, ids, labels, folds(labels, 10, 0), chosen)
+    _, check = calibrate(model, ids, labels, stratified_folds(labels, 10, 0), chosen)
     assert check is not None
     assert check.accuracy < 0.7
 
@@ -121,7 +121,9 @@ def test_a_row_is_cross_checked_by_models_that_have_not_seen_it() -> None:
 def test_labels_with_one_row_each_leave_nothing_to_check_and_work() -> None:
     chosen = ClassNgramSettings()
     ids, labels = flat([[0, 1], [2, 3], []]), np.array([0, 1, 2])
-    model, check = calibrate(estimate_classes(ids, labels, SIZE, 3, chosen), ids, labels, folds(labels, 10, 0), chosen)
+    model, check = calibrate(
+        estimate_classes(ids, labels, SIZE, 3, chosen), ids, labels, stratified_folds(labels, 10, 0), chosen
+    )
     assert check is None
     assert model.label(flat([[0, 1], [2, 3], []])).argmax(axis=1).tolist() == [0, 1, 2]
 
@@ -192,7 +194,9 @@ def test_a_few_rows_that_were_all_right_do_not_make_it_certain() -> None:
     training, labels = [[0, 1], [1, 0], [0, 0], [2, 3], [3, 2], [2, 2]] * 2, np.array([0, 0, 0, 1, 1, 1] * 2)
     chosen = ClassNgramSettings(order=1)
     ids = flat(training)
-    model, check = calibrate(estimate_classes(ids, labels, SIZE, 2, chosen), ids, labels, folds(labels, 10, 0), chosen)
+    model, check = calibrate(
+        estimate_classes(ids, labels, SIZE, 2, chosen), ids, labels, stratified_folds(labels, 10, 0), chosen
+    )
     assert check is not None
     assert check.accuracy == 1
     assert 0.75 < np.exp(model.label(flat([[0, 1]])).max()) < 0.99

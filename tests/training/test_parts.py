@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from satchel.data.bpe_dropout import merged_of
+from satchel.data.bpe_dropout import merge_parts
 from satchel.models.build import build_encoder, build_pair
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPairSettings
@@ -34,7 +34,7 @@ def side(tokenizer: Tokenizer, seed: int) -> Side:
     for _ in range(12):
         text = " ".join(chance.choice(words, chance.integers(1, 6)))
         parts.append(np.append(tokenizer.encode(text).ids, tokenizer.boundary))
-    return Side(np.concatenate(parts), tokenizer.boundary, merged_of(tokenizer))
+    return Side(np.concatenate(parts), tokenizer.boundary, merge_parts(tokenizer))
 
 
 def job(kind: str, tokenizer: Tokenizer) -> Any:

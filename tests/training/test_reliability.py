@@ -31,7 +31,7 @@ import torch
 import satchel
 from satchel import api, durable, tensors
 from satchel.cli import main as command_line
-from satchel.data.batches import generator
+from satchel.data.batches import seeded_rng
 from satchel.errors import RunError
 from satchel.runs import checkpoint
 from satchel.training import callbacks as events
@@ -199,7 +199,7 @@ def test_the_bits_would_show_a_batch_a_dropout_or_a_weight_that_is_not_the_same(
         return real(trainer)
 
     nothing: Callable[[Path], object] = lambda run: None  # noqa: E731
-    still = patched(loop, "generator", lambda *key: generator("step", 0, 0))
+    still = patched(loop, "seeded_rng", lambda *key: seeded_rng("step", 0, 0))
     assert gone_on("same", contextlib.nullcontext(), nothing) == expected
     found = {
         "order": gone_on("order", patched(loop.Trainer, "run", shifted), nothing),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from satchel import tensors
-from satchel.data.batches import generator
+from satchel.data.batches import seeded_rng
 from satchel.errors import RunError
 from satchel.models.build import build_encoder
 from satchel.runs import checkpoint
@@ -27,7 +27,7 @@ FAMILIES = ["dan", "window", "gru", "lstm", "learned", "modern"]
 
 def text(size: int = 400) -> Any:
     """Return ids in which each one mostly follows the one before."""
-    chance = generator("text", 0)
+    chance = seeded_rng("text", 0)
     steps = np.where(chance.random(size) < 0.8, 1, chance.integers(0, END, size))
     return np.concatenate([[END], np.cumsum(steps) % END])
 

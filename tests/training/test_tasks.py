@@ -11,12 +11,9 @@ import torch
 import satchel
 from satchel import api
 from satchel.data.batches import NO_TARGET
-from satchel.data.tagged import scratch_tagged, unit_of, units
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.models.encoder import CausalEncoder, Encoder, State
 from satchel.text.display import visible
-from satchel.text.tables import Tagged
-from satchel.text.tokenizer import TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
 
 GOOD, BAD = (
     ("a joy", "fine work", "truly lovely", "fun and warm"),
@@ -135,32 +132,6 @@ def test_words_of_many_tokens_have_one_tag(tokenizer: str, words: Path, tmp_path
     assert model.unit == "word"
     assert model.tag("the dogs  ran ").tokens == ("the", "dogs", "ran")
     assert model.tag("the dogs ran").tags == ("D", "N", "V")
-
-
-def test_units_and_tags_stand_where_they_belong() -> None:
-    chars = char_tokenizer(list("abc "))
-    tokens, places = scratch_tagged(["ab c", "", "c"], chars, "word")
-    boundary = chars.boundary
-    assert [chars.text_of(int(tokens.ids[place])) for place in places] == ["b", "c", "c"]
-    assert np.asarray(tokens.ids).tolist().count(boundary) == 4
-    tokens, places = scratch_tagged(["ab c", ""], chars, "character")
-    assert [chars.text_of(int(tokens.ids[place])) for place in places] == ["a", "b", " ", "c"]
-    split = train_tokenizer(TokenizerSettings(kind="word", split="punctuation"), ["go, on"], 6)
-    tokens, places = scratch_tagged(["go, on"], split, "token")
-    assert [split.text_of(int(tokens.ids[place])) for place in places] == ["go", ",", "on"]
-    assert units("go, on", "token", split) == ["go", ",", "on"]
-
-
-def test_what_tags_belong_to_is_found_out_from_all_rows() -> None:
-    tokenizer = word_tokenizer(["a", "bb"])
-    assert unit_of([Tagged("a bb", "0123", 2), Tagged("bb", "01", 3)], tokenizer, "x") == "character"
-    # A single word with a tag of one letter is no reason to think of letters.
-    assert unit_of([Tagged("a", "N", 2), Tagged("a bb", "D N", 3)], tokenizer, "x") == "word"
-    assert unit_of([Tagged("bb", "NN", 2), Tagged("a bb", "D N", 3)], tokenizer, "x") == "word"
-    with pytest.raises(DataError, match=r"x, line 3: found 3 tags for 2 words"):
-        unit_of([Tagged("a", "N", 2), Tagged("a bb", "D N N", 3)], tokenizer, "x")
-    with pytest.raises(DataError, match=r"line 2: found 1 tag for 2 words and 4 characters"):
-        unit_of([Tagged("a bb", "DNN", 2)], tokenizer, "x")
 
 
 @pytest.mark.parametrize("kind", ["dan", "ngram"])

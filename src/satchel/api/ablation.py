@@ -12,7 +12,7 @@ from satchel.api.classification import Classifier
 from satchel.api.language import LanguageModel
 from satchel.api.model import Model
 from satchel.api.tagging import Tagger
-from satchel.data.tokens import TokenFile, decoded, scratch_tokens
+from satchel.data.tokens import TokenFile, decode_documents, tokenize_corpus
 from satchel.errors import DataError, RunError
 from satchel.inspection.ablation import Head, heads_of, zeroing
 from satchel.inspection.patched import view
@@ -96,7 +96,7 @@ def _beginning(model: LanguageModel, data: str | Path | None) -> TokenFile:
     if data is None:
         tokens = model.own_valid()
     else:
-        tokens = scratch_tokens(model.corpus(data), model.tokenizer, model.settings.data.documents)
+        tokens = tokenize_corpus(model.corpus(data), model.tokenizer, model.settings.data.documents)
     if not tokens.counts.tokens:
         raise DataError("found no text, expected at least one token", where=str(data))
     ids = tokens.ids[: TOKENS_SEEN + 1]
@@ -108,7 +108,7 @@ def _beginning(model: LanguageModel, data: str | Path | None) -> TokenFile:
 
 def _bits(tokens: TokenFile, model: LanguageModel) -> tuple[Measure, Callable[[Model], float]]:
     """Return how a text is measured, and what measures it."""
-    texts = list(decoded(tokens.ids, model.tokenizer))
+    texts = list(decode_documents(tokens.ids, model.tokenizer))
     ends = int((tokens.ids[1:] == model.tokenizer.boundary).sum()) if model.settings.data.documents == "line" else 0
     size = sum(len(text.encode()) for text in texts) + ends
     is_kept = tokens.counts.lossless and size > 0

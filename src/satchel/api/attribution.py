@@ -12,7 +12,7 @@ from satchel.api.language import LanguageModel
 from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.charts import html
-from satchel.data.tagged import scratch_tagged, units
+from satchel.data.tagged import split_units, tokenize_tagged
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.statistics import spearman
 from satchel.inspection import attribution
@@ -283,7 +283,7 @@ def _of_label(model: Classifier, text: str, target: Target | None, versus: str |
 
 
 def _of_tag(model: Tagger, text: str, target: Target | None, versus: str | int | None) -> _Question:
-    tokens, places_N = scratch_tagged([text], model.tokenizer, model.unit)
+    tokens, places_N = tokenize_tagged([text], model.tokenizer, model.unit)
     # Without the boundaries around it.
     ids_T, places_N = np.asarray(tokens.ids[1:-1], np.int64), places_N - 1
     _check_text(ids_T)
@@ -295,7 +295,7 @@ def _of_tag(model: Tagger, text: str, target: Target | None, versus: str | int |
     asked = attribution.tag(model.network, ids_T, int(places_N[number]), chosen, other)
     # A tag stands at the last token of what it belongs to.
     ends = [0, *(int(place) + 1 for place in places_N)]
-    parts = zip(units(text, model.unit, model.tokenizer), pairwise(ends), strict=True)
+    parts = zip(split_units(text, model.unit, model.tokenizer), pairwise(ends), strict=True)
     words = [Word(part, start, stop) for part, (start, stop) in parts]
     name = f"{model.labels[chosen]} at {words[number].text}"
     return _named(model, asked, ids_T, words, name, _name(model, other), _windows(asked))

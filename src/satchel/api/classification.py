@@ -12,8 +12,9 @@ import numpy as np
 from satchel import config, durable
 from satchel.api.model import Model, TrainReport
 from satchel.charts import html
-from satchel.data.examples import Ints, folds, numbered, read_classes, scratch_examples
-from satchel.data.tokens import TokenFile, decoded, open_tokens
+from satchel.data.batches import Ints
+from satchel.data.examples import class_indices, read_classes, stratified_folds, tokenize_texts
+from satchel.data.tokens import TokenFile, decode_documents, open_tokens
 from satchel.errors import DataError
 from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.ngram.classes import MAX_FOLDS, CrossValidation, calibrate, estimate_classes
@@ -100,7 +101,7 @@ class Classifier(Model):
         """Return the label of each text, in order, reading no more than `batch` of them ahead."""
         waiting = iter(texts)
         while some := list(islice(waiting, batch)):
-            tokens = scratch_examples(some, self.tokenizer)
+            tokens = tokenize_texts(some, self.tokenizer)
             for text, logprobs_C in zip(some, self.predictor.label(tokens.ids), strict=True):
                 best = np.argsort(-logprobs_C, kind="stable")
                 chances = {self.labels[place]: float(np.exp(logprobs_C[place])) for place in best}
@@ -125,15 +126,15 @@ class Classifier(Model):
         """Return what it says of every labelled text of a table, or of the run's own held-out rows."""
         if data is None:
             tokens, gold_E, names = self._own_examples()
-            texts = tuple(decoded(tokens.ids, self.tokenizer))
+            texts = tuple(decode_documents(tokens.ids, self.tokenizer))
         else:
             corpus = self.corpus(data, reading)
             corpus = corpus if reading and "columns" in reading else without_header(corpus)
             rows = list(read_examples(corpus))
             texts = tuple(row.text for row in rows)
-            gold_E, all_names = numbered([row.label for row in rows], self.labels)
+            gold_E, all_names = class_indices([row.label for row in rows], self.labels)
             names = tuple(all_names)
-            tokens = scratch_examples(texts, self.tokenizer, lambda done: progress("tokenizing", None))
+            tokens = tokenize_texts(texts, self.tokenizer, lambda done: progress("tokenizing", None))
         if not len(gold_E):
             raise DataError("found no rows, expected at least one", where=str(data))
         progress("classifying", None)
@@ -167,7 +168,7 @@ def fit_classifier(
         lambda done: progress("counting the classes", done),
     )
     progress("cross-checking", None)
-    parts = folds(rows.classes, CHECK_FOLDS, settings.training.seed)
+    parts = stratified_folds(rows.classes, CHECK_FOLDS, settings.training.seed)
     fitted, check = calibrate(counted, tokens.ids, rows.classes, parts, settings.model)
     progress("writing", None)
     facts = {

@@ -14,7 +14,7 @@ from satchel.api.load import load_language_model, load_model
 from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
-from satchel.data.tokens import TokenCounts, TokenFile, decoded, scratch_tokens
+from satchel.data.tokens import TokenCounts, TokenFile, decode_documents, tokenize_corpus
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation import comparison
 from satchel.evaluation.comparison import Comparison
@@ -126,7 +126,7 @@ def _shared_valid(models: Sequence[LanguageModel]) -> TokenFile:
 
 
 def _tokens(model: LanguageModel, corpus: Corpus, progress: Progress) -> TokenFile:
-    tokens = scratch_tokens(
+    tokens = tokenize_corpus(
         corpus, model.tokenizer, model.settings.data.documents, lambda done: progress("tokenizing", None)
     )
     if not tokens.counts.tokens:
@@ -244,7 +244,7 @@ def _part(ids: Ids, tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule)
     """Return part of a token file."""
     ends = int((ids[1:] == tokenizer.boundary).sum())
     line_ends = ends if rule == "line" else 0
-    texts = list(decoded(ids, tokenizer))
+    texts = list(decode_documents(ids, tokenizer))
     counts = TokenCounts(
         documents=ends,
         tokens=len(ids) - 1,

@@ -12,7 +12,7 @@ import numpy as np
 from satchel import config, durable
 from satchel.api.model import Model, TrainReport
 from satchel.charts import html
-from satchel.data.tokens import TokenFile, decoded, open_tokens, scratch_tokens
+from satchel.data.tokens import TokenFile, decode_documents, open_tokens, tokenize_corpus
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.evaluation.recall import Distance, recall
@@ -120,7 +120,7 @@ class LanguageModel(Model):
             )
         tokens = self.own_valid() if data is None else self._tokenize(self.corpus(data, reading), progress)
         progress("recalling", None)
-        found = recall(self.predictor, self.tokenizer, decoded(tokens.ids, self.tokenizer))
+        found = recall(self.predictor, self.tokenizer, decode_documents(tokens.ids, self.tokenizer))
         if not found:
             raise DataError("found no document whose last word stood in it before", where=str(data))
         return found
@@ -198,7 +198,7 @@ class LanguageModel(Model):
         return path
 
     def _tokenize(self, corpus: Corpus, progress: Progress) -> TokenFile:
-        return scratch_tokens(
+        return tokenize_corpus(
             corpus,
             self.tokenizer,
             self.settings.data.documents,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from satchel import config
-from satchel.data.batches import Ints, find_texts
-from satchel.data.examples import held_out, numbered
-from satchel.data.tagged import Unit, scratch_tagged, tags_of, unit_of, units
+from satchel.data.batches import Ints, split_documents
+from satchel.data.examples import class_indices, stratified_split
+from satchel.data.tagged import Unit, infer_unit, split_tags, split_units, tokenize_tagged
 from satchel.datasets.corpora import open_corpus
 from satchel.datasets.registry import dataset_for_task
 from satchel.errors import DataError
@@ -77,7 +77,7 @@ def probe_model(
     rows, unit, notes = _rows(reader, corpus, leave_out)
     held_R = _held_out([row.ids for row in rows], seed)
     words = [word for row in rows for word in row.words]
-    tags_N, names = numbered([tag for row in rows for tag in row.tags], ())
+    tags_N, names = class_indices([tag for row in rows for tag in row.tags], ())
     held_N = np.repeat(held_R, [len(row.words) for row in rows])
     if len(names) < 2 or held_N.all() or not held_N.any():
         raise DataError(
@@ -116,9 +116,9 @@ def _rows(reader: "VectorReader", corpus: Corpus, leave_out: Sequence[str]) -> t
     table = list(read_tagged(corpus))
     if not table:
         raise DataError("found no rows, expected at least two", where=corpus.name)
-    unit = unit_of(table, reader.tokenizer, corpus.name)
-    tokens, places_N = scratch_tagged([row.text for row in table], reader.tokenizer, unit)
-    texts = find_texts(np.asarray(tokens.ids, np.int64), reader.tokenizer.boundary)
+    unit = infer_unit(table, reader.tokenizer, corpus.name)
+    tokens, places_N = tokenize_tagged([row.text for row in table], reader.tokenizer, unit)
+    texts = split_documents(np.asarray(tokens.ids, np.int64), reader.tokenizer.boundary)
     rows, cut, left, words = list[_Row](), 0, 0, 0
     for number, (row, start, stop) in enumerate(zip(table, texts.starts_R, texts.stops_R, strict=True)):
         last_N = places_N[slice(*np.searchsorted(places_N, [start, stop]))] - start
@@ -138,7 +138,7 @@ def _row(reader: "VectorReader", row: Tagged, unit: Unit, ids: Ids, last_N: Ints
     piece = reader.framed(ids)
     spans, words, tags = list[Span](), list[str](), list[str]()
     begin = 0
-    named = zip(last_N.tolist(), units(row.text, unit, reader.tokenizer), tags_of(row, unit), strict=True)
+    named = zip(last_N.tolist(), split_units(row.text, unit, reader.tokenizer), split_tags(row, unit), strict=True)
     for last, word, tag in named:
         if (reader.room is None or last < reader.room) and tag not in leave_out:
             spans.append((reader.before + begin, reader.before + last + 1))
@@ -158,7 +158,7 @@ def _held_out(texts: Sequence[Ids], seed: int) -> np.ndarray[tuple[int], np.dtyp
     """Return which rows are held out; those of the same text together, or what is asked would have been told."""
     distinct: dict[bytes, int] = {}
     numbers_R = np.array([distinct.setdefault(text.tobytes(), len(distinct)) for text in texts], np.int64)
-    return held_out(np.zeros(len(distinct), np.int64), HELD_OUT, seed)[numbers_R]
+    return stratified_split(np.zeros(len(distinct), np.int64), HELD_OUT, seed)[numbers_R]
 
 
 def _vectors(reader: "VectorReader", rows: Sequence[_Row]) -> dict[str, Floats]:

@@ -15,7 +15,7 @@ from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
 from satchel.charts import figures, html
 from satchel.charts.figures import Figure
-from satchel.data.tokens import decoded, open_tokens
+from satchel.data.tokens import decode_documents, open_tokens
 from satchel.errors import RunError, SettingsError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
@@ -120,7 +120,7 @@ def _excerpt(model: Model) -> str:
     path = model.folder / runs.VALID_TOKENS
     if not path.exists():
         path = model.folder / runs.TRAIN_TOKENS
-    text = next(iter(decoded(open_tokens(path, tokenizer=model.tokenizer).ids[:1000], model.tokenizer)), "")
+    text = next(iter(decode_documents(open_tokens(path, tokenizer=model.tokenizer).ids[:1000], model.tokenizer)), "")
     return text[:EXCERPT]
 
 

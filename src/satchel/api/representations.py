@@ -14,7 +14,7 @@ from satchel.api.language import LanguageModel
 from satchel.api.model import Model
 from satchel.api.senses import Context, Neighbours, WordSimilarity
 from satchel.api.translation import Translator
-from satchel.data.batches import find_texts
+from satchel.data.batches import split_documents
 from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.inspection.hidden_states import Span, layers_of, of_words, read_states, reader_of
@@ -264,7 +264,7 @@ class VectorReader:
         boundary = self.tokenizer.boundary
         if isinstance(self.model, LanguageModel):
             return pieces_of(ids, boundary, self.context or PIECE, TOKENS_SEEN)
-        texts = [part for part in find_texts(ids, boundary).parts() if len(part)]
+        texts = [part for part in split_documents(ids, boundary).to_list() if len(part)]
         return [self.framed(part) for part in texts[:: max(1, -(-len(ids) // TOKENS_SEEN))]]
 
     # --- maps

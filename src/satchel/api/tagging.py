@@ -13,8 +13,8 @@ from satchel.api.classification import LabelledPredictions
 from satchel.api.model import Model
 from satchel.charts import html
 from satchel.data.batches import NO_TARGET
-from satchel.data.examples import numbered, read_classes
-from satchel.data.tagged import Unit, scratch_tagged, tags_of, units
+from satchel.data.examples import class_indices, read_classes
+from satchel.data.tagged import Unit, split_tags, split_units, tokenize_tagged
 from satchel.errors import DataError
 from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.predictor import Labeller
@@ -63,12 +63,12 @@ class Tagger(Model):
         """Return the tags of each text, in order, reading no more than `batch` of them ahead."""
         waiting = iter(texts)
         while some := list(islice(waiting, batch)):
-            tokens, places_N = scratch_tagged(some, self.tokenizer, self.unit)
+            tokens, places_N = tokenize_tagged(some, self.tokenizer, self.unit)
             logprobs_NC = self.predictor.label(tokens.ids)[places_N]
             best_N, sure_N = logprobs_NC.argmax(axis=1), np.exp(logprobs_NC.max(axis=1))
             start = 0
             for text in some:
-                parts = units(text, self.unit, self.tokenizer)
+                parts = split_units(text, self.unit, self.tokenizer)
                 found = slice(start, start := start + len(parts))
                 tags = tuple(self.labels[place] for place in best_N[found])
                 yield Tagging(text, tuple(parts), tags, tuple(sure_N[found].tolist()))
@@ -98,11 +98,11 @@ class Tagger(Model):
             corpus = self.corpus(data, reading)
             rows = list(read_tagged(corpus if reading and "columns" in reading else without_header(corpus)))
             check_unit(rows, self.unit, self.tokenizer, corpus.name)
-            gold_N, all_names = numbered([tag for row in rows for tag in tags_of(row, self.unit)], self.labels)
+            gold_N, all_names = class_indices([tag for row in rows for tag in split_tags(row, self.unit)], self.labels)
             names = tuple(all_names)
             progress("tokenizing", None)
-            tokens, places_N = scratch_tagged([row.text for row in rows], self.tokenizer, self.unit)
-            texts = tuple(part for row in rows for part in units(row.text, self.unit, self.tokenizer))
+            tokens, places_N = tokenize_tagged([row.text for row in rows], self.tokenizer, self.unit)
+            texts = tuple(part for row in rows for part in split_units(row.text, self.unit, self.tokenizer))
         if not len(gold_N):
             raise DataError("found no tags, expected at least one", where=str(data))
         progress("tagging", None)

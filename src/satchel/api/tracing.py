@@ -9,7 +9,7 @@ from satchel.api.language import LanguageModel
 from satchel.api.model import Model
 from satchel.api.tagging import Tagger
 from satchel.api.translation import Translator
-from satchel.data.tagged import scratch_tagged
+from satchel.data.tagged import tokenize_tagged
 from satchel.errors import DataError, SettingsError
 from satchel.inspection import lens, trace
 from satchel.inspection.trace import Told, Trace
@@ -62,7 +62,7 @@ def _of_labels(model: Tagger | Classifier, text: str, start: int) -> Trace:
     tokenizer = model.tokenizer
     ids_T: Ids
     if isinstance(model, Tagger):
-        tokens, places = scratch_tagged([text], tokenizer, model.unit)
+        tokens, places = tokenize_tagged([text], tokenizer, model.unit)
         # Without the boundaries around it.
         ids_T, places_N = np.asarray(tokens.ids[1:-1], np.int64), np.asarray(places, np.int64) - 1
         tagged = model.tag(text)

@@ -13,8 +13,8 @@ from satchel import config
 from satchel.api.language import TextScore
 from satchel.api.model import Model
 from satchel.charts import html
-from satchel.data.batches import find_texts
-from satchel.data.tokens import decoded, open_tokens
+from satchel.data.batches import split_documents
+from satchel.data.tokens import decode_documents, open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
 from satchel.evaluation.swapped import UnigramModel, look_swapped, unigram_model
@@ -357,10 +357,10 @@ class Translator(Model):
     def lexicon(self) -> Lexicon:
         """Return which source token a target token is most likely of, counted in the pairs it was trained on."""
         sources, targets = (
-            find_texts(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
+            split_documents(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
             for name, tokenizer in self._training_files
         )
-        return learn_lexicon(sources.parts(), targets.parts(), self.tokenizer.size + 1)
+        return learn_lexicon(sources.to_list(), targets.to_list(), self.tokenizer.size + 1)
 
     def _answers(self, pairs: Sequence[TextPair], progress: Progress, options: dict[str, Any]) -> list[str]:
         def done(share: float) -> None:
@@ -402,7 +402,7 @@ class Translator(Model):
     def memory(self) -> TranslationMemory:
         """Return the translation memory of the pairs it was trained on."""
         sources, targets = (
-            decoded(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
+            decode_documents(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
             for name, tokenizer in self._training_files
         )
         return TranslationMemory(list(sources), list(targets))

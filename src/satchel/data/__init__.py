@@ -1,1 +1,1 @@
-"""Token files: a text as ids on disk."""
+"""Training data: token files, batches, held-out splits, BPE-dropout."""

@@ -1,7 +1,7 @@
-"""Labelled examples: texts as tokens, labels as numbers, and which rows are held out. Letters: E examples."""
+"""Labelled examples: token files of texts, class indices, and stratified splits. Shapes: E examples."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,80 +9,78 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel import tensors
-from satchel.data.tokens import TokenCounts, TokenFile, TokenWriter, scratch_file, write_tokens
+from satchel.data.batches import Ints
+from satchel.data.tokens import TokenCounts, TokenFile, TokenWriter, tokenize_pieces, write_tokens
 from satchel.errors import RunError
-from satchel.text.reading import Piece, document
+from satchel.text.reading import text_pieces
 from satchel.text.tokenizer import Tokenizer
-
-Ints = npt.NDArray[np.int64]
-
-
-def pieces(texts: Iterable[str]) -> Iterator[Piece]:
-    """Return the texts as documents; an empty one is a document too."""
-    for text in texts:
-        yield from document([text])
 
 
 def write_examples(
     handle: BinaryIO, tokenizer: Tokenizer, texts: Iterable[str], sha256: str, progress: Callable[[int], None]
 ) -> TokenCounts:
-    """Write the tokens of some texts, each followed by a boundary, and return what they hold."""
+    """Write a token file with one document per text, and return its counts."""
     writer = TokenWriter(handle, tokenizer, "file")
-    counts = write_tokens(writer, pieces(texts), progress)
+    counts = write_tokens(writer, text_pieces(texts), progress)
     writer.finish(sha256)
     return counts
 
 
-def scratch_examples(
+def tokenize_texts(
     texts: Iterable[str], tokenizer: Tokenizer, progress: Callable[[int], None] = lambda characters: None
 ) -> TokenFile:
-    """Return the tokens of some texts in a file without a name."""
-    return scratch_file(pieces(texts), tokenizer, "file", progress)
+    """Return a temporary token file with one document per text."""
+    return tokenize_pieces(text_pieces(texts), tokenizer, "file", progress)
 
 
 def write_classes(handle: BinaryIO, classes_E: Ints) -> None:
-    """Write the number of each example's label."""
+    """Write the class index of each example."""
     writer = tensors.ArrayWriter(handle, "classes", np.int32)
     writer.append(classes_E)
     writer.finish({})
 
 
-def read_classes(path: Path, examples: int, classes: int, least: int = 0) -> Ints:
-    """Return the number of each example's label, once they are known to be those that were written."""
-    found, _ = tensors.map_array(path, "classes", verify=True)
-    if len(found) != examples or (len(found) and not (found.min() >= least and found.max() < classes)):
-        raise RunError(f"found other labels than those of {examples} examples", where=str(path))
-    return np.asarray(found, np.int64)
+def read_classes(path: Path, examples: int, classes: int, minimum: int = 0) -> Ints:
+    """Return the class index of each example; raise RunError if the number or range of the indices is wrong."""
+    indices, _ = tensors.map_array(path, "classes", verify=True)
+    if len(indices) != examples:
+        raise RunError(f"has {len(indices)} class indices, expected {examples}, one per example", where=str(path))
+    if len(indices) and not (indices.min() >= minimum and indices.max() < classes):
+        raise RunError(
+            f"has class indices {indices.min()} to {indices.max()}, expected {minimum} to {classes - 1}",
+            where=str(path),
+        )
+    return np.asarray(indices, np.int64)
 
 
-def numbered(labels: Sequence[str], names: Sequence[str]) -> tuple[Ints, list[str]]:
-    """Return the number of each label, and all names: the known ones, then those that only these examples have."""
-    others = sorted(set(labels) - set(names))
-    places = {name: place for place, name in enumerate([*names, *others])}
-    return np.array([places[label] for label in labels], np.int64), [*names, *others]
+def class_indices(labels: Sequence[str], names: Sequence[str]) -> tuple[Ints, list[str]]:
+    """Return the class index of each label, and all class names: `names`, then the sorted labels not among them."""
+    all_names = [*names, *sorted(set(labels) - set(names))]
+    index_of_name = {name: index for index, name in enumerate(all_names)}
+    return np.array([index_of_name[label] for label in labels], np.int64), all_names
 
 
-# --- which rows are held out -----------------------------------------------------------------------
+# --- stratified splits -------------------------------------------------------------------------------
 
 
-def held_out(classes_E: Ints, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Return which examples are held out: this share of each label's, chosen by a hash of the seed; never all."""
+def stratified_split(classes_E: Ints, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the held-out examples: this fraction of each class, but at least one example is not held out."""
     counts = np.bincount(classes_E)
-    most = np.minimum(np.floor(counts * fraction + 0.5), np.maximum(counts - 1, 0))
-    return np.asarray(_ranks(classes_E, seed) < most[classes_E])
+    held_out = np.minimum(np.floor(counts * fraction + 0.5), np.maximum(counts - 1, 0))
+    return np.asarray(_ranks(classes_E, seed) < held_out[classes_E])
 
 
-def folds(classes_E: Ints, count: int, seed: int) -> Ints:
-    """Return the fold of each example, each with its share of every label; -1 where a label has just one."""
+def stratified_folds(classes_E: Ints, count: int, seed: int) -> Ints:
+    """Return the cross-validation fold of each example, or -1 for the only example of a class."""
     return np.where(np.bincount(classes_E)[classes_E] > 1, _ranks(classes_E, seed) % count, -1)
 
 
 def _ranks(classes_E: Ints, seed: int) -> Ints:
-    """Return the place of each example among those of its label, in an order that depends on the seed alone."""
+    """Return the rank of each example within its class, in a pseudo-random order given by the seed."""
     digests = (hashlib.blake2b(f"{seed} {row}".encode(), digest_size=8).digest() for row in range(len(classes_E)))
     hashes = np.array([int.from_bytes(digest, "big") for digest in digests], np.uint64)
-    sorting = np.lexsort((hashes, classes_E))
+    order = np.lexsort((hashes, classes_E))
     counts = np.bincount(classes_E)
     ranks = np.empty(len(classes_E), np.int64)
-    ranks[sorting] = np.arange(len(classes_E)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks[order] = np.arange(len(classes_E)) - np.repeat(np.cumsum(counts) - counts, counts)
     return ranks

@@ -1,7 +1,7 @@
-"""Pieces of a text are set aside, so that something can be learned of how well what was learned from the rest does.
+"""Gate training split: segments of the training text that only fit the gate between a network and an n-gram model.
 
-They are spread over the text: its end alone may be about something that the rest never mentions, and then whatever is
-not learned there is missed most by what follows it.
+The gate must see text that neither model was trained on. The segments are spread over the text, because a single
+segment at the end may have topics that do not occur in the rest.
 """
 
 from itertools import pairwise
@@ -10,24 +10,25 @@ import numpy as np
 
 from satchel.predictor import Ids
 
-# The share of a text that is set aside, the most tokens (a gate needs no more), and those of a piece.
-SHARE = 0.04
-MOST_TOKENS = 50_000
-PIECE = 1000
-LEAST_PIECES = 10
+# Fraction of the text used for the gate, and the maximum number of tokens: more do not improve the gate.
+FRACTION = 0.04
+MAX_TOKENS = 50_000
+# Number of tokens of a segment, and the minimum number of segments.
+SEGMENT = 1000
+MIN_SEGMENTS = 10
 
 
-def set_aside(ids_T: Ids, boundary: int) -> tuple[Ids, Ids]:
-    """Return a text in two: what is learned from, and the pieces set aside, each of which begins with a boundary."""
-    wanted = min(MOST_TOKENS, int(SHARE * len(ids_T)))
-    pieces = max(min(LEAST_PIECES, wanted), wanted // PIECE)
-    if not pieces:
+def split_for_gate(ids_T: Ids, boundary: int) -> tuple[Ids, Ids]:
+    """Return the ids that train the models, and the ids that train the gate: segments preceded by a boundary."""
+    tokens = min(MAX_TOKENS, int(FRACTION * len(ids_T)))
+    segments = max(min(MIN_SEGMENTS, tokens), tokens // SEGMENT)
+    if not segments:
         return ids_T, np.array([boundary])
-    # So many pieces, and one more stretch of what stays: the text begins and ends with those.
-    middles = np.linspace(0, len(ids_T), pieces + 2)[1:-1].astype(int)
-    starts = middles - wanted // pieces // 2
-    stops = starts + wanted // pieces
-    kept = [0, *(place for pair in zip(starts, stops, strict=True) for place in pair), len(ids_T)]
-    rest = [ids_T[start:stop] for start, stop in list(pairwise(kept))[::2]]
-    aside = [part for start, stop in zip(starts, stops, strict=True) for part in ([boundary], ids_T[start:stop])]
-    return np.concatenate(rest), np.concatenate(aside)
+    # Equally spaced, with training text before the first and after the last segment.
+    middles = np.linspace(0, len(ids_T), segments + 2)[1:-1].astype(int)
+    starts = middles - tokens // segments // 2
+    stops = starts + tokens // segments
+    cuts = [0, *(cut for segment in zip(starts, stops, strict=True) for cut in segment), len(ids_T)]
+    train = [ids_T[start:stop] for start, stop in list(pairwise(cuts))[::2]]
+    gate = [part for start, stop in zip(starts, stops, strict=True) for part in ([boundary], ids_T[start:stop])]
+    return np.concatenate(train), np.concatenate(gate)

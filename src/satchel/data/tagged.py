@@ -1,8 +1,8 @@
-"""Tagged texts: what each tag belongs to, and the tokens those become.
+"""Tagged texts: the units that tags annotate, and the tokens of each unit.
 
-A tag belongs to a character, a word or a token, the same in every row. Words and characters are tokenized each by
-itself, a word together with the space before it, so that it is known which tokens are whose; the tag stands at the
-last of them.
+Tags annotate characters, words or tokens, the same unit in every row. Characters, and words with the space before
+them, are tokenized separately, so the tokens of each are known; the tag is assigned to the last of them.
+Shapes: N tags.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from satchel.data.batches import NO_TARGET, Ints
-from satchel.data.tokens import BATCH_PIECES, TokenFile, TokenWriter, scratch
+from satchel.data.tokens import BATCH_PIECES, TokenFile, TokenWriter, temporary_tokens
 from satchel.errors import DataError
 from satchel.text.reading import Piece
 from satchel.text.tables import Tagged
@@ -23,37 +23,37 @@ Unit = Literal["character", "word", "token"]
 WORD = re.compile(r"\s*\S+")
 
 
-def are_characters(rows: Iterable[Tagged]) -> bool:
-    """Return whether the tags of some rows belong to single characters: no row's tags are set apart by spaces."""
+def has_character_tags(rows: Iterable[Tagged]) -> bool:
+    """Return whether every row has one tag per character, without spaces between tags."""
     return all(" " not in row.tags and len(row.tags) == len(row.text) for row in rows)
 
 
-def unit_of(rows: Sequence[Tagged], tokenizer: Tokenizer, where: str) -> Unit:
-    """Return what the tags of a table belong to."""
-    if are_characters(rows):
+def infer_unit(rows: Sequence[Tagged], tokenizer: Tokenizer, where: str) -> Unit:
+    """Return the unit whose number equals the number of tags in every row."""
+    if has_character_tags(rows):
         return "character"
-    unlike = [row for row in rows if len(row.tags.split()) != len(row.text.split())]
-    if not unlike:
+    mismatched = [row for row in rows if len(row.tags.split()) != len(row.text.split())]
+    if not mismatched:
         return "word"
     if all(len(row.tags.split()) == len(tokenizer.encode(row.text).ids) for row in rows):
         return "token"
-    row = unlike[0]
+    row = mismatched[0]
     words, tags = len(row.text.split()), len(row.tags.split())
     characters = f" and {len(row.text):,} characters" if " " not in row.tags else ""
     raise DataError(
         f"found {tags:,} {'tag' if tags == 1 else 'tags'} for {words:,} words{characters}",
-        "give a tag for each word, set apart by spaces, or for each character, without",
+        "expected one tag per word, separated by spaces, or one tag per character, without spaces",
         where=f"{where}, line {row.line}",
     )
 
 
-def tags_of(row: Tagged, unit: Unit) -> list[str]:
+def split_tags(row: Tagged, unit: Unit) -> list[str]:
     """Return the tags of a row."""
     return list(row.tags) if unit == "character" else row.tags.split()
 
 
-def units(text: str, unit: Unit, tokenizer: Tokenizer) -> list[str]:
-    """Return what the tags of a text belong to, as people read it."""
+def split_units(text: str, unit: Unit, tokenizer: Tokenizer) -> list[str]:
+    """Return the characters, words or tokens of a text."""
     if unit == "character":
         return list(text)
     if unit == "word":
@@ -62,38 +62,41 @@ def units(text: str, unit: Unit, tokenizer: Tokenizer) -> list[str]:
 
 
 def write_tagged(writer: TokenWriter, texts: Iterable[str], unit: Unit) -> Ints:
-    """Write the tokens of texts, and return the places, among all ids, where their tags stand."""
-    place = 1  # after the first boundary
-    places: list[int] = []
+    """Write the tokens of texts, and return the (N,) positions of the tags among all ids."""
+    position = 1  # after the first boundary
+    positions: list[int] = []
     batch: list[Piece] = []
 
     def flush() -> None:
-        nonlocal place
+        nonlocal position
         for piece, length in zip(batch, writer.write(batch), strict=True):
             if piece.text and not length:
-                raise DataError(f"the tokenizer has no token for {piece.text!r}", "choose another with --tokenizer")
-            places.extend(range(place, place + length) if unit == "token" else [place + length - 1] if length else [])
-            place += length + piece.ends
+                raise DataError(f"the tokenizer has no token for {piece.text!r}", "use another --tokenizer")
+            if unit == "token":
+                positions.extend(range(position, position + length))
+            elif length:
+                positions.append(position + length - 1)
+            position += length + piece.ends
         batch.clear()
 
     for text in texts:
-        parts = {"character": list(text), "word": WORD.findall(text), "token": [text]}[unit] or [""]
-        batch += [Piece(part, last == len(parts)) for last, part in enumerate(parts, start=1)]
+        units = {"character": list(text), "word": WORD.findall(text), "token": [text]}[unit] or [""]
+        batch += [Piece(part, number == len(units)) for number, part in enumerate(units, start=1)]
         if len(batch) > 16 * BATCH_PIECES:
             flush()
     flush()
-    return np.array(places, np.int64)
+    return np.array(positions, np.int64)
 
 
-def scratch_tagged(texts: Iterable[str], tokenizer: Tokenizer, unit: Unit) -> tuple[TokenFile, Ints]:
-    """Return the tokens of texts in a file without a name, and the places where their tags stand."""
-    places: list[Ints] = []
-    tokens = scratch(tokenizer, "file", lambda writer: places.append(write_tagged(writer, texts, unit)))
-    return tokens, places[0]
+def tokenize_tagged(texts: Iterable[str], tokenizer: Tokenizer, unit: Unit) -> tuple[TokenFile, Ints]:
+    """Return a temporary token file of texts, and the (N,) positions of the tags among its ids."""
+    positions: list[Ints] = []
+    tokens = temporary_tokens(tokenizer, "file", lambda writer: positions.append(write_tagged(writer, texts, unit)))
+    return tokens, positions[0]
 
 
-def placed(tags_N: Ints, places_N: Ints, length: int) -> Ints:
-    """Return the tag that stands at each of so many ids; most ids may have none."""
-    found = np.full(length, NO_TARGET, np.int64)
-    found[places_N] = tags_N
-    return found
+def tag_targets(tags_N: Ints, positions_N: Ints, length: int) -> Ints:
+    """Return the target of each of `length` ids: the tag at its position, NO_TARGET elsewhere."""
+    targets = np.full(length, NO_TARGET, np.int64)
+    targets[positions_N] = tags_N
+    return targets

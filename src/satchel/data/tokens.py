@@ -1,8 +1,8 @@
-"""Token files: the ids of a text, on disk as they come, memory-mapped when they are used.
+"""Token files: the ids of a corpus, written in batches and memory-mapped for reading.
 
-A file holds one array of ids in two or four bytes each, in the form that predictor.py expects: a
-boundary, then documents, each followed by a boundary; a stream has just the first one. Its header
-says which tokenizer and which corpus it was made of, and what was read.
+A file contains one array of ids, two or four bytes each, in the format of `predictor.py`: a boundary, then documents,
+each followed by a boundary; a stream has only the first boundary. The header contains the SHA-256 of the tokenizer and
+of the corpus, and the counts.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from satchel.errors import RunError
 from satchel.text.reading import Corpus, DocumentRule, Piece
 from satchel.text.tokenizer import Tokenizer
 
-# As many pieces as keep every core busy, and no more than fit in a few megabytes.
+# Limits of a batch of pieces for the tokenizer: enough to use all cores, and a few megabytes of memory.
 BATCH_PIECES = 256
 BATCH_CHARACTERS = 1 << 21
 
 
 @dataclass
 class TokenCounts:
-    """What a token file holds. `tokens` are the events to predict: ids and document ends.
+    """Counts of a token file. `tokens` is the number of predicted ids, including document ends.
 
-    `bytes` and `characters` are those of the text; a line's end counts as one of each.
+    `bytes` and `characters` refer to the text; with one document per line, a line end counts as one of each.
     """
 
     documents: int = 0
@@ -42,7 +42,7 @@ class TokenCounts:
 
 @dataclass(frozen=True)
 class TokenFile:
-    """The ids of a text, and what is known of them."""
+    """The ids of a corpus, their counts, and the SHA-256 of the tokenizer and of the corpus."""
 
     ids: npt.NDArray[Any]
     counts: TokenCounts
@@ -51,34 +51,36 @@ class TokenFile:
 
 
 class TokenWriter:
-    """Writes a token file, piece by piece."""
+    """Writes a token file in batches of pieces."""
 
     def __init__(self, handle: BinaryIO, tokenizer: Tokenizer, rule: DocumentRule) -> None:
         self.counts = TokenCounts()
         self.tokenizer = tokenizer
         self._rule = rule
-        self._begins = True
+        self._starts_document = True
         self.dtype = np.dtype(np.uint16 if tokenizer.size < 1 << 16 else np.uint32)
         self._writer = tensors.ArrayWriter(handle, "ids", self.dtype)
         self._boundary = np.array([tokenizer.boundary])
         self._writer.append(self._boundary)
 
     def write(self, pieces: list[Piece]) -> list[int]:
-        """Add pieces of documents, and return how many ids each became."""
-        begins = []
+        """Append pieces of documents, and return the number of ids of each."""
+        starts = []  # which pieces start a document
         for piece in pieces:
-            begins.append(self._begins)
-            self._begins = piece.ends
+            starts.append(self._starts_document)
+            self._starts_document = piece.ends
         texts = [piece.text for piece in pieces]
         counts = self.counts
         ids: list[npt.NDArray[np.int64]] = []
         lengths: list[int] = []
-        for piece, begin, encoding in zip(pieces, begins, self.tokenizer.encode_pieces(texts, begins), strict=True):
+        for piece, starts_document, encoding in zip(
+            pieces, starts, self.tokenizer.encode_pieces(texts, starts), strict=True
+        ):
             ids.append(encoding.ids)
             lengths.append(len(encoding.ids))
             counts.unknown += encoding.unknown
             counts.lossless &= encoding.lossless
-            counts.documents += begin
+            counts.documents += starts_document
             if piece.ends:
                 ids.append(self._boundary)
             line_end = piece.ends and self._rule == "line"
@@ -90,18 +92,20 @@ class TokenWriter:
         return lengths
 
     def finish(self, corpus_sha256: str) -> None:
-        """Write the header."""
+        """Write the header with the counts."""
         metadata = {name: str(value) for name, value in asdict(self.counts).items()}
         metadata |= {"tokenizer": self.tokenizer.sha256, "corpus": corpus_sha256}
         self._writer.finish(metadata)
 
 
 def open_tokens(path: Path, *, tokenizer: Tokenizer | None = None) -> TokenFile:
-    """Return a token file, its ids as a view of the disk; with a `tokenizer`, once it is known to be its work."""
+    """Return a memory-mapped token file; with `tokenizer`, verify the checksum and that this tokenizer wrote it."""
     ids, metadata = tensors.map_array(path, "ids", verify=tokenizer is not None)
     if tokenizer is not None and metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError(
-            "was made with another tokenizer", "the run has changed since it was loaded: load it again", where=str(path)
+            "was written with another tokenizer",
+            "the run folder changed after it was loaded: load it again",
+            where=str(path),
         )
     try:
         values = {field.name: metadata[field.name] for field in fields(TokenCounts)}
@@ -109,20 +113,20 @@ def open_tokens(path: Path, *, tokenizer: Tokenizer | None = None) -> TokenFile:
         counts = TokenCounts(**{name: int(value) for name, value in values.items()}, lossless=lossless)
         return TokenFile(ids, counts, metadata["tokenizer"], metadata["corpus"])
     except (KeyError, ValueError) as error:
-        raise RunError(f"its header lacks {error}", where=str(path)) from None
+        raise RunError(f"has a header with missing or invalid values: {error}", where=str(path)) from None
 
 
-def decoded(ids: npt.NDArray[Any], tokenizer: Tokenizer) -> Iterator[str]:
-    """Return the texts of the documents of some ids, or that of a stream."""
-    inside = np.asarray(ids[1:])
-    *whole, rest = np.split(inside, np.flatnonzero(inside == tokenizer.boundary) + 1)
-    yield from map(tokenizer.decode, whole)
+def decode_documents(ids: npt.NDArray[Any], tokenizer: Tokenizer) -> Iterator[str]:
+    """Yield the text of each document, or the text of a stream."""
+    after_boundary = np.asarray(ids[1:])
+    *documents, rest = np.split(after_boundary, np.flatnonzero(after_boundary == tokenizer.boundary) + 1)
+    yield from map(tokenizer.decode, documents)
     if len(rest):
         yield tokenizer.decode(rest)
 
 
-def batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Return the pieces in lists that are worth tokenizing at once."""
+def piece_batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Yield the pieces in batches for the tokenizer."""
     batch: list[Piece] = []
     characters = 0
     for piece in pieces:
@@ -138,32 +142,32 @@ def batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 def write_tokens(
     writer: TokenWriter, pieces: Iterable[Piece], progress: Callable[[int], None] = lambda characters: None
 ) -> TokenCounts:
-    """Write all pieces and return what they hold."""
-    for batch in batches(pieces):
+    """Write all pieces and return their counts; `progress` receives the number of characters after each batch."""
+    for batch in piece_batches(pieces):
         writer.write(batch)
         progress(writer.counts.characters)
     return writer.counts
 
 
-def scratch_tokens(
+def tokenize_corpus(
     corpus: Corpus,
     tokenizer: Tokenizer,
     rule: DocumentRule,
     progress: Callable[[int], None] = lambda characters: None,
 ) -> TokenFile:
-    """Return the tokens of a corpus in a file without a name."""
-    return scratch_file(corpus.pieces(rule), tokenizer, rule, progress)
+    """Return a temporary token file of a corpus."""
+    return tokenize_pieces(corpus.pieces(rule), tokenizer, rule, progress)
 
 
-def scratch_file(
+def tokenize_pieces(
     pieces: Iterable[Piece], tokenizer: Tokenizer, rule: DocumentRule, progress: Callable[[int], None]
 ) -> TokenFile:
-    """Return the tokens of some pieces in a file without a name, which goes when nobody uses it any more."""
-    return scratch(tokenizer, rule, lambda writer: write_tokens(writer, pieces, progress))
+    """Return a temporary token file of pieces of documents."""
+    return temporary_tokens(tokenizer, rule, lambda writer: write_tokens(writer, pieces, progress))
 
 
-def scratch(tokenizer: Tokenizer, rule: DocumentRule, write: Callable[[TokenWriter], object]) -> TokenFile:
-    """Return what `write` writes, in a file without a name."""
+def temporary_tokens(tokenizer: Tokenizer, rule: DocumentRule, write: Callable[[TokenWriter], object]) -> TokenFile:
+    """Return a temporary token file filled by `write`; the file is deleted when its ids are garbage-collected."""
     with tempfile.TemporaryFile() as handle:
         writer = TokenWriter(handle, tokenizer, rule)
         write(writer)
@@ -172,18 +176,18 @@ def scratch(tokenizer: Tokenizer, rule: DocumentRule, write: Callable[[TokenWrit
         return TokenFile(np.memmap(handle, writer.dtype, "r", offset), writer.counts, tokenizer.sha256, "")
 
 
-# --- train and validation parts ------------------------------------------------------------------
+# --- held-out split ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Split:
-    """Which part of a corpus is held out: the last of a stream, or documents chosen by a hash of the seed."""
+class HeldOutSplit:
+    """Held-out split of a corpus: the end of a stream, or documents selected by a hash of the seed and their number."""
 
     fraction: float
     seed: int
 
-    def parts(self, corpus: Corpus, rule: DocumentRule, characters: int) -> Iterator[tuple[bool, Piece]]:
-        """Return the pieces in order, each with whether it is held out."""
+    def pieces(self, corpus: Corpus, rule: DocumentRule, characters: int) -> Iterator[tuple[bool, Piece]]:
+        """Yield (is held out, piece) in the order of the corpus, which has this number of characters."""
         if rule == "stream":
             yield from self._stream(corpus.pieces(rule), int(characters * (1 - self.fraction) + 1e-9))
             return
@@ -192,14 +196,15 @@ class Split:
             yield self._is_held_out(document), piece
             document += piece.ends
 
-    def _stream(self, pieces: Iterator[Piece], place: int) -> Iterator[tuple[bool, Piece]]:
+    def _stream(self, pieces: Iterator[Piece], remaining: int) -> Iterator[tuple[bool, Piece]]:
+        """Yield (is held out, piece); the first `remaining` characters are not held out."""
         for piece in pieces:
-            if 0 < place < len(piece.text):
-                yield False, Piece(piece.text[:place], False)
-                yield True, Piece(piece.text[place:], False)
+            if 0 < remaining < len(piece.text):
+                yield False, Piece(piece.text[:remaining], False)
+                yield True, Piece(piece.text[remaining:], False)
             else:
-                yield place <= 0, piece
-            place -= len(piece.text)
+                yield remaining <= 0, piece
+            remaining -= len(piece.text)
 
     def _is_held_out(self, document: int) -> bool:
         digest = hashlib.blake2b(f"{self.seed} {document}".encode(), digest_size=8).digest()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel.charts import html
-from satchel.data.tokens import TokenFile, decoded
+from satchel.data.tokens import TokenFile, decode_documents
 from satchel.predictor import Floats, Predictor
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
@@ -198,7 +198,9 @@ def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
 def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> Floats:
     """Return the bytes of each document or block of tokens, for a lossless tokenizer."""
     if rule != "stream":
-        return np.array([len(text.encode()) + (rule == "line") for text in decoded(tokens.ids, tokenizer)], float)
+        return np.array(
+            [len(text.encode()) + (rule == "line") for text in decode_documents(tokens.ids, tokenizer)], float
+        )
     lengths = tokenizer.byte_lengths[np.asarray(tokens.ids[1:], np.int64)]
     block = _block(len(lengths), SHORTEST_TOKENS, BLOCK_TOKENS)
     return np.add.reduceat(lengths, range(0, len(lengths), block)).astype(float)

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from satchel.config import Settings
-from satchel.data.batches import Ints, by_length
+from satchel.data.batches import Ints, group_by_length
 from satchel.generation.sampling import Sampling, choose
 from satchel.predictor import Ids
 from satchel.tasks.translation import TranslationNetwork, answering, source_batch
@@ -89,7 +89,7 @@ def translate(
 def _batches(network: TranslationNetwork, lengths_R: Ints, budget: int) -> list[Ints]:
     """Return batches of texts of similar length, or of equal length if the network does not support padding."""
     if network.pair.takes_padding:
-        return by_length(lengths_R + 1, budget)
+        return group_by_length(lengths_R + 1, budget)
     groups = [np.flatnonzero(lengths_R == length) for length in np.unique(lengths_R)]
     return [
         part for rows in groups for part in np.array_split(rows, -(-len(rows) * int(lengths_R[rows[0]] + 1) // budget))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from satchel.data.batches import by_length, padded
+from satchel.data.batches import group_by_length, pad
 from satchel.inspection.trace import HIDDEN
 from satchel.models.backpack_pair import BackpackPair
 from satchel.models.encoder import Encoder
@@ -60,8 +60,8 @@ def read_states(
     Pieces are no longer than the encoder's context, and none is empty.
     """
     device = encoder.embedding.weight.device
-    for rows in by_length(np.array([len(piece) for piece in pieces], np.int64), TOKENS_AT_ONCE):
-        ids_BT, keep_BT = (torch.from_numpy(part).to(device) for part in padded([pieces[row] for row in rows], 0))
+    for rows in group_by_length(np.array([len(piece) for piece in pieces], np.int64), TOKENS_AT_ONCE):
+        ids_BT, keep_BT = (torch.from_numpy(part).to(device) for part in pad([pieces[row] for row in rows], 0))
         # What is causal never sees what fills a row up.
         keep = None if encoder.causal or bool(keep_BT.all()) else keep_BT
         with answering(encoder), recording(encoder, *layers) as found:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel.data.batches import Ints, generator
+from satchel.data.batches import Ints, seeded_rng
 from satchel.predictor import Floats
 
 # How often the weights are changed at most; and how much large weights are held against the map, as one word's worth.
@@ -63,7 +63,7 @@ def baselines(words: Sequence[str], tags_N: Ints, held_N: Bools) -> Baselines:
 
 def control_tags(words: Sequence[str], tags_N: Ints, seed: int) -> Ints:
     """Return tags that each word has by chance, always the same, as often as words have them in all."""
-    chance = generator("control", seed)
+    chance = seeded_rng("control", seed)
     drawn = {word: tags_N[chance.integers(0, len(tags_N))] for word in sorted(set(words))}
     return np.array([drawn[word] for word in words], np.int64)
 

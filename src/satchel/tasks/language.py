@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.data.batches import by_length
+from satchel.data.batches import group_by_length
 from satchel.models.encoder import CausalEncoder, State
 from satchel.ngram.tables import Table
 from satchel.nn.linear import Product
@@ -179,7 +179,7 @@ class NetworkPredictor:
         with torch.inference_mode():
             stretches_R = list(self._stretches(ids))
             lengths_R = np.array([stretch.stop - stretch.start for stretch in stretches_R], np.int64)
-            for rows in by_length(lengths_R, TOKENS_AT_ONCE):
+            for rows in group_by_length(lengths_R, TOKENS_AT_ONCE):
                 yield from self._scored(ids, [stretches_R[row] for row in rows])
         self.network.train(was_training)
 

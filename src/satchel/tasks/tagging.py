@@ -3,7 +3,7 @@
 import numpy as np
 from torch import Tensor, nn
 
-from satchel.data.batches import find_texts
+from satchel.data.batches import split_documents
 from satchel.models.encoder import Encoder
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids
@@ -60,7 +60,7 @@ class NetworkTagger:
     def label(self, ids_T: Ids) -> Floats:
         """Return the (N, C) log-probabilities of the tags of N ids; those of the boundaries mean nothing."""
         logprobs_NC = np.zeros((len(ids_T), self.network.head.out_features))
-        texts = find_texts(ids_T, self.boundary)
+        texts = split_documents(ids_T, self.boundary)
         for rows, ids_BT, keep_BT in in_batches(self.network, ids_T, self.boundary):
             found_BTC = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
             for row, found_TC in zip(rows, found_BTC, strict=True):

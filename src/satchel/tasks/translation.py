@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from satchel.data.batches import NO_TARGET, Ints, by_length, padded
+from satchel.data.batches import NO_TARGET, Ints, group_by_length, pad
 from satchel.models.pair import Pair
 from satchel.models.recurrent_pair import RecurrentPair
 from satchel.nn.linear import Linear
@@ -80,7 +80,7 @@ class TranslationNetwork(nn.Module):
 
 def source_batch(sources: list[Ids], boundary: int) -> tuple[Tensor, Tensor]:
     """Return sources, each with its end, as one (B, S) tensor, and where it holds them."""
-    ids_BS, keep_BS = padded([np.append(ids, boundary) for ids in sources], boundary)
+    ids_BS, keep_BS = pad([np.append(ids, boundary) for ids in sources], boundary)
     return torch.from_numpy(ids_BS), torch.from_numpy(keep_BS)
 
 
@@ -88,8 +88,8 @@ def pair_batch(
     sources: list[Ids], targets: list[Ids], source_boundary: int, boundary: int, inputs: list[Ids] | None = None
 ) -> PairBatch:
     """Return a batch of pairs. Where `inputs` are given, the writer reads those, and is to say the targets."""
-    inputs_BT, _ = padded([np.append(boundary, ids) for ids in (targets if inputs is None else inputs)], boundary)
-    targets_BT, _ = padded([np.append(ids, boundary) for ids in targets], NO_TARGET)
+    inputs_BT, _ = pad([np.append(boundary, ids) for ids in (targets if inputs is None else inputs)], boundary)
+    targets_BT, _ = pad([np.append(ids, boundary) for ids in targets], NO_TARGET)
     return PairBatch(*source_batch(sources, source_boundary), torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT))
 
 
@@ -117,7 +117,7 @@ class NetworkTranslator:
 
     def _batches(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> Iterator[tuple[Ints, PairBatch]]:
         lengths_R = np.array([max(len(a), len(b)) + 1 for a, b in zip(sources, targets, strict=True)], np.int64)
-        for rows in by_length(lengths_R, TOKENS_AT_ONCE):
+        for rows in group_by_length(lengths_R, TOKENS_AT_ONCE):
             batch = pair_batch(
                 [sources[row] for row in rows], [targets[row] for row in rows], self.source_boundary, self.boundary
             )

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.data.batches import Ints, by_length, find_texts
+from satchel.data.batches import Ints, group_by_length, split_documents
 from satchel.models.encoder import Encoder
 from satchel.predictor import Ids
 
@@ -36,12 +36,12 @@ def in_batches(network: nn.Module, ids: Ids, boundary: int) -> Iterator[tuple[In
 
     The network is made ready to answer while it is asked, and nothing is kept for learning.
     """
-    texts = find_texts(ids, boundary)
+    texts = split_documents(ids, boundary)
     device = next(network.parameters()).device
     was_training = network.training
     network.eval()
     with torch.inference_mode():
-        for rows in by_length(texts.lengths, TOKENS_AT_ONCE):
+        for rows in group_by_length(texts.lengths, TOKENS_AT_ONCE):
             ids_BT, keep_BT = (torch.from_numpy(part).to(device) for part in texts.batch(rows))
             yield rows, ids_BT, keep_BT
     network.train(was_training)

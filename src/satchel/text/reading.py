@@ -152,15 +152,19 @@ class Corpus:
             return
         for source in self.sources:
             if rule == "file":
-                yield from document(self.texts(source))
+                yield from document_pieces(self.texts(source))
             else:
-                for line in lines(self.texts(source)):
-                    if line.strip():
-                        yield from document([line])
+                yield from text_pieces(line for line in lines(self.texts(source)) if line.strip())
 
 
-def document(chunks: Iterable[str]) -> Iterator[Piece]:
-    """Return the pieces of one document, which may be empty."""
+def text_pieces(texts: Iterable[str]) -> Iterator[Piece]:
+    """Yield the pieces of texts, each of which is a document, even if it is empty."""
+    for text in texts:
+        yield from document_pieces([text])
+
+
+def document_pieces(chunks: Iterable[str]) -> Iterator[Piece]:
+    """Yield the pieces of one document, even if it is empty."""
     last = ""
     for piece in cut(chunks):
         if last:

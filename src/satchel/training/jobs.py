@@ -12,15 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import (
-    NOWHERE,
+    PADDING,
     DocumentBatches,
     Ints,
     RowBatches,
     StreamBatches,
-    find_texts,
-    generator,
-    noisy,
-    padded,
+    pad,
+    seeded_rng,
+    split_documents,
+    unigram_noise,
 )
 from satchel.inspection.sense_metrics import Read, sense_health
 from satchel.inspection.senses import pieces_of
@@ -90,8 +90,8 @@ class LanguageJob:
 
     def batch(self, step: int) -> "LanguageBatch":
         """Return what is read in a step, and what is to be said."""
-        places_BT = self._batches.places(step)
-        is_there = places_BT != NOWHERE
+        places_BT = self._batches.positions(step)
+        is_there = places_BT != PADDING
         inputs_BT = np.where(is_there, np.asarray(self._ids[places_BT], np.int64), self.boundary)
         targets_BT = np.where(is_there, np.asarray(self._ids[places_BT + 1], np.int64), NO_TARGET)
         inputs_BT = with_noise(inputs_BT, self._ids, self.boundary, self._settings, step)
@@ -149,7 +149,7 @@ class LabelJob:
         self.boundary = boundary
         self.valid = valid
         self._gold = gold
-        self._texts = find_texts(ids, boundary)
+        self._texts = split_documents(ids, boundary)
         self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
         self._settings = settings
         self._weights = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
@@ -189,7 +189,7 @@ class LabelJob:
         if isinstance(self.network, ClassificationNetwork):
             return self._gold[rows]
         texts = self._texts
-        gold, _ = padded([self._gold[texts.starts_R[row] : texts.stops_R[row]] for row in rows], NO_TARGET)
+        gold, _ = pad([self._gold[texts.starts_R[row] : texts.stops_R[row]] for row in rows], NO_TARGET)
         return np.pad(gold, ((0, 0), (0, length - gold.shape[1])), constant_values=NO_TARGET)
 
     def validate(self) -> ValidationResult | None:
@@ -212,7 +212,7 @@ class LabelJob:
         if not isinstance(encoder, Backpack):
             return None
         is_tagger = isinstance(network, TaggingNetwork)
-        texts = find_texts(ids, self.boundary)
+        texts = split_documents(ids, self.boundary)
         lengths_R = np.minimum(texts.lengths, encoder.context)
         read: list[Read] = []
         for row in np.flatnonzero((lengths_R > 0) & (np.cumsum(lengths_R) - lengths_R < TOKENS_LOOKED_AT)):
@@ -260,7 +260,7 @@ def with_noise(ids_BT: Ints, text: Ids, boundary: int, settings: TrainingSetting
     """Return what is read in a step: the ids, or some of them and others."""
     if not settings.noise:
         return ids_BT
-    return noisy(ids_BT, text, settings.noise, boundary, generator("noise", settings.seed, *place))
+    return unigram_noise(ids_BT, text, settings.noise, boundary, seeded_rng("noise", settings.seed, *place))
 
 
 def moved(network: nn.Module, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from satchel.data.batches import generator
+from satchel.data.batches import seeded_rng
 from satchel.errors import SatchelError
 from satchel.nn.dropout import switch_dropout
 from satchel.training.distributed import ALONE, Team, apart
@@ -176,7 +176,7 @@ class Trainer:
         own: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
         with torch.random.fork_rng(**own), half:
             others = () if team.is_first else (team.rank,)
-            seed = int(generator("step", settings.seed, progress.step, *others).integers(0, 1 << 62))
+            seed = int(seeded_rng("step", settings.seed, progress.step, *others).integers(0, 1 << 62))
             # The general way asks every device there could be, which takes longer than all else here.
             (torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed)(seed)
             found: list[Loss] = []

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from satchel.data.batches import Ints, RowBatches, find_texts, generator, noisy
+from satchel.data.batches import Ints, RowBatches, seeded_rng, split_documents, unigram_noise
 from satchel.data.bpe_dropout import bpe_dropout
 from satchel.predictor import Ids
 from satchel.tasks.objectives import NO_TARGET
@@ -23,7 +23,7 @@ class Side(NamedTuple):
 
     def texts(self) -> list[Ids]:
         """Return the ids of each text."""
-        return find_texts(self.ids, self.boundary).parts()
+        return split_documents(self.ids, self.boundary).to_list()
 
 
 class PairJob:
@@ -78,12 +78,12 @@ class PairJob:
         share = self._settings.noise
         if not share or not len(ids):
             return ids
-        return noisy(
+        return unigram_noise(
             np.asarray(ids, np.int64), side.ids, share, side.boundary, self._chance("noise", side, step, place)
         )
 
     def _chance(self, what: str, side: Side, step: int, place: int) -> np.random.Generator:
-        return generator(what, self._settings.seed, step, int(place), side is self._sources)
+        return seeded_rng(what, self._settings.seed, step, int(place), side is self._sources)
 
     def loss(self, step: int, part: int, parts: int) -> Loss:
         """Return the loss of one part of a step's batch."""

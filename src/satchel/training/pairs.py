@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from satchel import durable
-from satchel.data.examples import pieces, write_examples
+from satchel.data.examples import write_examples
 from satchel.data.pairs import held_out_pairs
 from satchel.data.tokens import TokenCounts
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus, file_source, lines
+from satchel.text.reading import Corpus, file_source, lines, text_pieces
 from satchel.text.tables import TextPair, read_objects, read_pairs, value
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 from satchel.training.plan import Plan
@@ -110,7 +110,7 @@ def _tokenizers(pairs: Sequence[TextPair], planned: Plan, progress: Progress) ->
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
 
     def learned(texts: Sequence[str]) -> Tokenizer:
-        return train_tokenizer(settings, (piece.text for piece in pieces(texts)), sum(map(len, texts)))
+        return train_tokenizer(settings, (piece.text for piece in text_pieces(texts)), sum(map(len, texts)))
 
     if settings.joint:
         return learned([*sources, *targets]), None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from satchel import config
-from satchel.data.tagged import are_characters
+from satchel.data.tagged import has_character_tags
 from satchel.datasets.corpora import infer_task, open_corpus
 from satchel.datasets.registry import DATASETS, dataset_for_task
 from satchel.errors import DataError, SettingsError
@@ -247,7 +247,7 @@ def _suited(choices: Choices, data: str, existing: Tokenizer | None) -> None:
             choices.choose("tokenizer.kind", dataset.tokenizer, f"as suits {data}")
     elif task == "tag" and existing is None and not choices.is_set("tokenizer.kind"):
         corpus = open_corpus(data, config.build(DataSettings, choices.tree.get("data", {})))
-        by_letter = are_characters(islice(read_tagged(corpus), SEEN_ROWS))
+        by_letter = has_character_tags(islice(read_tagged(corpus), SEEN_ROWS))
         choices.choose("tokenizer.kind", "char" if by_letter else "word", "what the tags belong to")
     settings = build_settings(choices.tree)
     kind = existing.kind if existing else settings.tokenizer.kind

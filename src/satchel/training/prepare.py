@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from satchel import durable, tensors
-from satchel.data.bpe_dropout import merged_of
-from satchel.data.gate_split import set_aside
+from satchel.data.bpe_dropout import merge_parts
+from satchel.data.gate_split import split_for_gate
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import MachineError, SettingsError
 from satchel.ngram.smoothing import NgramSettings, estimate
@@ -92,7 +92,7 @@ def _prepare_translator(
     """Write the run of a network that is to translate."""
     pairs = write_pairs(folder, corpus, planned, settings.model.context, progress)
     if settings.training.merge_dropout:
-        merged_of(pairs.tokenizer)  # which refuses what has no merges
+        merge_parts(pairs.tokenizer)  # which refuses what has no merges
     network = build_translator(settings, pairs.of_sources.size + 1, pairs.tokenizer.size + 1)
     if planned.start is not None:
         _begin_with(network, planned.start, pairs.tokenizer)
@@ -128,7 +128,7 @@ def _write_ngram(
     with folder.create(runs.NGRAM) as handle:
         tensors.write(handle, table.arrays(), {"format": "satchel", "tokenizer": tokenizer.sha256})
     progress("counting without what is set aside", None)
-    rest, aside = set_aside(tokens.ids, tokenizer.boundary)
+    rest, aside = split_for_gate(tokens.ids, tokenizer.boundary)
     logprobs = estimate(rest, size, own, ends=ends).table.score(aside).logprobs
     logprobs[aside[1:] == tokenizer.boundary] = 0  # where one piece ends and another begins, nothing is asked
     with folder.create(runs.ASIDE) as handle:

@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel import durable
-from satchel.data.examples import Ints, held_out, numbered, pieces, write_classes, write_examples
-from satchel.data.tagged import Unit, placed, tags_of, unit_of, write_tagged
+from satchel.data.batches import Ints
+from satchel.data.examples import class_indices, stratified_split, write_classes, write_examples
+from satchel.data.tagged import Unit, infer_unit, split_tags, tag_targets, write_tagged
 from satchel.data.tokens import TokenWriter
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus
+from satchel.text.reading import Corpus, text_pieces
 from satchel.text.tables import Example, Tagged, read_examples, read_tagged
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 from satchel.training.plan import Plan
@@ -42,7 +43,7 @@ def write_labelled(folder: durable.NewFolder, corpus: Corpus, planned: Plan, pro
     rows = list(read_examples(corpus))
     names = tuple(sorted({row.label for row in rows}))
     _check_labels(names, len(rows), corpus.name, "label")
-    all_R, _ = numbered([row.label for row in rows], names)
+    all_R, _ = class_indices([row.label for row in rows], names)
     is_valid_R = _held_out(all_R, planned)
     train, held = _parted(rows, is_valid_R)
     tokenizer = _tokenizer([row.text for row in train], planned, corpus.name, progress)
@@ -64,7 +65,7 @@ def write_labelled(folder: durable.NewFolder, corpus: Corpus, planned: Plan, pro
     valid_R, identity = all_R[is_valid_R], sha256
     if other is not None:
         held, identity = _some(read_examples(other), other.name), other.identity()
-        valid_R, all_names = numbered([row.label for row in held], names)
+        valid_R, all_names = class_indices([row.label for row in held], names)
         others = tuple(all_names[len(names) :])
     write(runs.VALID_TOKENS, runs.VALID_CLASSES, held, valid_R, identity)
     return Rows(tokenizer, sha256, names, others, all_R[~is_valid_R], valid_R)
@@ -77,8 +78,8 @@ def write_tagged_rows(folder: durable.NewFolder, corpus: Corpus, planned: Plan, 
     is_valid_R = _held_out(np.zeros(len(rows), np.int64), planned)
     train, held = _parted(rows, is_valid_R)
     tokenizer = _tokenizer([row.text for row in train], planned, corpus.name, progress)
-    unit = unit_of(rows, tokenizer, corpus.name)
-    names = tuple(sorted({tag for row in rows for tag in tags_of(row, unit)}))
+    unit = infer_unit(rows, tokenizer, corpus.name)
+    names = tuple(sorted({tag for row in rows for tag in split_tags(row, unit)}))
     _check_labels(names, len(rows), corpus.name, "tag")
     progress("tokenizing", None)
 
@@ -87,9 +88,9 @@ def write_tagged_rows(folder: durable.NewFolder, corpus: Corpus, planned: Plan, 
             writer = TokenWriter(handle, tokenizer, "file")
             places_N = write_tagged(writer, (row.text for row in some), unit)
             writer.finish(identity)
-        tags_N, all_names = numbered([tag for row in some for tag in tags_of(row, unit)], names)
+        tags_N, all_names = class_indices([tag for row in some for tag in split_tags(row, unit)], names)
         with folder.create(numbers) as handle:
-            write_classes(handle, placed(tags_N, places_N, writer.counts.tokens + 1))
+            write_classes(handle, tag_targets(tags_N, places_N, writer.counts.tokens + 1))
         return tags_N, all_names
 
     sha256 = corpus.identity()
@@ -109,7 +110,7 @@ def check_unit(rows: Sequence[Tagged], unit: Unit, tokenizer: Tokenizer, where: 
     """Refuse a table whose tags belong to something else than those a tagger was trained on."""
     if unit == "word" and all(len(row.tags.split()) == len(row.text.split()) for row in rows):
         return
-    found = unit_of(rows, tokenizer, where)
+    found = infer_unit(rows, tokenizer, where)
     if found != unit:
         raise DataError(f"has a tag for each {found}, expected one for each {unit}", where=where)
 
@@ -119,7 +120,7 @@ def _held_out(classes_R: Ints, planned: Plan) -> npt.NDArray[np.bool_]:
     valid, seed = planned.settings.data.valid, planned.settings.training.seed
     if isinstance(valid, str) or not valid:
         return np.zeros(len(classes_R), bool)
-    chosen = held_out(classes_R, valid, seed)
+    chosen = stratified_split(classes_R, valid, seed)
     if not chosen.any() and "data.valid" not in planned.chosen:
         raise DataError(
             f"the fraction {valid} of each label's rows is none", "give a larger fraction, or a file with --valid"
@@ -164,7 +165,7 @@ def _tokenizer(texts: Sequence[str], planned: Plan, where: str, progress: Progre
     characters = sum(map(len, texts))
     if not characters:
         raise DataError("found only empty texts", "check the text column with `satchel data`", where=where)
-    learned_from = (piece.text for piece in pieces(texts))
+    learned_from = (piece.text for piece in text_pieces(texts))
     return train_tokenizer(planned.settings.tokenizer, learned_from, characters)
 
 

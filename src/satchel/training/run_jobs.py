@@ -9,9 +9,9 @@ import torch
 
 from satchel import tensors
 from satchel.data.batches import NO_TARGET
-from satchel.data.bpe_dropout import merged_of
+from satchel.data.bpe_dropout import merge_parts
 from satchel.data.examples import read_classes
-from satchel.data.gate_split import set_aside
+from satchel.data.gate_split import split_for_gate
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.generation import beam
 from satchel.generation.decoding import continue_text
@@ -65,7 +65,7 @@ def build_job(
         stream = settings.data.documents == "stream"
         ids, aside = tokens.ids, None
         if network.ngram is not None:
-            ids, end = set_aside(ids, boundary)
+            ids, end = split_for_gate(ids, boundary)
             aside = Aside(end, tensors.read(run / runs.ASIDE)[0]["logprobs"])
         return LanguageJob(
             network, ids, boundary, training, stream=stream, valid=held.ids if held else None, aside=aside
@@ -96,7 +96,7 @@ def _pair_job(
     drops = bool(settings.training.merge_dropout)
 
     def side(ids: Ids, own: Tokenizer) -> Side:
-        return Side(ids, own.boundary, merged_of(own) if drops else None)
+        return Side(ids, own.boundary, merge_parts(own) if drops else None)
 
     sources = side(open_tokens(run / runs.TRAIN_SOURCES, tokenizer=reader).ids, reader)
     valid = None

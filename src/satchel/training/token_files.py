@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from satchel import durable
-from satchel.data.tokens import Split, TokenWriter, write_tokens
+from satchel.data.tokens import HeldOutSplit, TokenWriter, write_tokens
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
 from satchel.progress import Progress
@@ -20,7 +20,7 @@ def write_token_files(
     """Write the train tokens, and the validation tokens if there are any; return the tokenizer."""
     settings = planned.settings
     rule, held_out = settings.data.documents, settings.data.valid
-    split = Split(held_out if isinstance(held_out, float) else 0.0, settings.training.seed)
+    split = HeldOutSplit(held_out if isinstance(held_out, float) else 0.0, settings.training.seed)
     # The tokenizer and a split of a stream need to know how much text there is.
     characters = 0
     for piece in corpus.pieces(rule):
@@ -30,7 +30,7 @@ def write_token_files(
         raise DataError("found no text, expected at least one token", "give a file with text in it", where=corpus.name)
 
     def part(is_valid: bool) -> Iterator[Piece]:
-        for is_held_out, piece in split.parts(corpus, rule, characters):
+        for is_held_out, piece in split.pieces(corpus, rule, characters):
             if is_held_out == is_valid:
                 yield piece
 

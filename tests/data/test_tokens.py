@@ -1,4 +1,4 @@
-"""Token files: their layout, what they count, and which part is held out."""
+"""Token files: layout, counts and held-out split."""
 
 import io
 import subprocess
@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.data.tokens import (
-    Split,
+    HeldOutSplit,
     TokenCounts,
     TokenFile,
     TokenWriter,
-    batches,
     open_tokens,
-    scratch_tokens,
+    piece_batches,
+    tokenize_corpus,
     write_tokens,
 )
 from satchel.errors import RunError
@@ -27,10 +27,11 @@ from satchel.text.reading import Corpus, DocumentRule, Piece, bytes_source
 from satchel.text.tokenizer import Tokenizer, TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
 
 LETTERS = char_tokenizer([*"abc\n "])
+RULES: tuple[DocumentRule, ...] = ("stream", "file", "line")
 
 
 def corpus_of(*texts: str) -> Corpus:
-    return Corpus("some", tuple(bytes_source(f"{number}.txt", text.encode()) for number, text in enumerate(texts)))
+    return Corpus("texts", tuple(bytes_source(f"{number}.txt", text.encode()) for number, text in enumerate(texts)))
 
 
 def tokens_of(corpus: Corpus, tokenizer: Tokenizer, rule: DocumentRule, folder: Path) -> TokenFile:
@@ -78,7 +79,7 @@ def test_an_empty_corpus_has_no_tokens(tmp_path: Path) -> None:
         assert tokens.counts == TokenCounts()
 
 
-def test_characters_and_bytes_are_those_of_the_text_and_a_line_end_counts_one(tmp_path: Path) -> None:
+def test_characters_and_bytes_refer_to_the_text_and_a_line_end_counts_as_one(tmp_path: Path) -> None:
     corpus = corpus_of("äb\r\n\n  \nc", "d\n")
     byte = train_tokenizer(TokenizerSettings(kind="byte"), [], 0)
     stream = tokens_of(corpus, byte, "stream", tmp_path).counts
@@ -89,11 +90,11 @@ def test_characters_and_bytes_are_those_of_the_text_and_a_line_end_counts_one(tm
     assert lines == TokenCounts(documents=3, tokens=8, characters=7, bytes=8)
 
 
-def test_unknown_and_lossless_are_told(tmp_path: Path) -> None:
+def test_unknown_tokens_are_counted_and_loss_is_reported(tmp_path: Path) -> None:
     words = word_tokenizer(["a", "b"])
     assert tokens_of(corpus_of("a b", "b a"), words, "file", tmp_path).counts.lossless
-    found = tokens_of(corpus_of("a x", "b\ny"), words, "file", tmp_path).counts
-    assert (found.unknown, found.lossless) == (2, False)
+    counts = tokens_of(corpus_of("a x", "b\ny"), words, "file", tmp_path).counts
+    assert (counts.unknown, counts.lossless) == (2, False)
     assert not tokens_of(corpus_of("a  b"), words, "stream", tmp_path).counts.lossless
 
 
@@ -108,39 +109,37 @@ def test_ids_take_two_bytes_while_the_boundary_fits(size: int, dtype: type, tmp_
 
 @given(st.lists(st.text("ab c\n\r", max_size=60), max_size=4), st.integers(1, 5))
 @settings(max_examples=100, deadline=None)
-def test_tokens_do_not_depend_on_how_texts_are_cut(texts: list[str], shortest: int) -> None:
+def test_tokens_do_not_depend_on_the_cut_positions(texts: list[str], shortest: int) -> None:
     tokenizer = train_tokenizer(TokenizerSettings(kind="byte"), [], 0)
-    rules: tuple[DocumentRule, ...] = ("stream", "file", "line")
-    for rule in rules:
-        whole = scratch_tokens(corpus_of(*texts), tokenizer, rule)
+    for rule in RULES:
+        whole = tokenize_corpus(corpus_of(*texts), tokenizer, rule)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reading, "SHORTEST_PIECE", shortest)
             patch.setattr(reading, "CHUNK", shortest)
-            cut = scratch_tokens(corpus_of(*texts), tokenizer, rule)
+            cut = tokenize_corpus(corpus_of(*texts), tokenizer, rule)
         assert cut.counts == whole.counts
         assert cut.ids.tolist() == whole.ids.tolist()
 
 
-def test_a_nameless_file_holds_the_same_as_a_named_one(tmp_path: Path) -> None:
+def test_a_temporary_file_has_the_same_content_as_a_named_one(tmp_path: Path) -> None:
     corpus = corpus_of("ab c\nabc\n" * 30)
-    rules: tuple[DocumentRule, ...] = ("stream", "file", "line")
-    for rule in rules:
-        named, nameless = tokens_of(corpus, LETTERS, rule, tmp_path), scratch_tokens(corpus, LETTERS, rule)
-        assert nameless.ids.tolist() == named.ids.tolist()
-        assert nameless.counts == named.counts
-        assert nameless.tokenizer_sha256 == LETTERS.sha256
-        assert not nameless.ids.flags.writeable
+    for rule in RULES:
+        named, temporary = tokens_of(corpus, LETTERS, rule, tmp_path), tokenize_corpus(corpus, LETTERS, rule)
+        assert temporary.ids.tolist() == named.ids.tolist()
+        assert temporary.counts == named.counts
+        assert temporary.tokenizer_sha256 == LETTERS.sha256
+        assert not temporary.ids.flags.writeable
 
 
-def test_batches_are_bounded_and_leave_nothing_out() -> None:
+def test_batches_are_limited_in_size_and_contain_all_pieces() -> None:
     pieces = [Piece("x" * 100, False)] * 1000 + [Piece("y" * (1 << 20), True)] * 5
-    found = list(batches(pieces))
-    assert [piece for batch in found for piece in batch] == pieces
-    assert max(map(len, found)) <= 256
-    assert all(sum(len(piece.text) for piece in batch[:-1]) <= 1 << 21 for batch in found)
+    batches = list(piece_batches(pieces))
+    assert [piece for batch in batches for piece in batch] == pieces
+    assert max(map(len, batches)) <= 256
+    assert all(sum(len(piece.text) for piece in batch[:-1]) <= 1 << 21 for batch in batches)
 
 
-def test_damaged_token_files_are_refused(tmp_path: Path) -> None:
+def test_damaged_token_files_are_rejected(tmp_path: Path) -> None:
     tokens_of(corpus_of("abc"), LETTERS, "stream", tmp_path)
     path = tmp_path / "tokens.safetensors"
     data = path.read_bytes()
@@ -160,85 +159,84 @@ def test_damaged_token_files_are_refused(tmp_path: Path) -> None:
         assert caught.value.where == str(path)
 
 
-# --- what is held out
+# --- held-out split
 
 
-def parts(split: Split, corpus: Corpus, rule: DocumentRule) -> tuple[list[Piece], list[Piece]]:
+def parts(split: HeldOutSplit, corpus: Corpus, rule: DocumentRule) -> tuple[list[Piece], list[Piece]]:
     characters = sum(len(piece.text) for piece in corpus.pieces(rule))
-    found = list(split.parts(corpus, rule, characters))
-    return [piece for held, piece in found if not held], [piece for held, piece in found if held]
+    pieces = list(split.pieces(corpus, rule, characters))
+    train = [piece for is_held_out, piece in pieces if not is_held_out]
+    return train, [piece for is_held_out, piece in pieces if is_held_out]
 
 
 @given(st.text("abc \n", min_size=1, max_size=200), st.floats(0, 1, exclude_max=True), st.integers(1, 20))
 @settings(max_examples=300, deadline=None)
-def test_the_last_part_of_a_stream_is_held_out(text: str, fraction: float, shortest: int) -> None:
+def test_the_end_of_a_stream_is_held_out(text: str, fraction: float, shortest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "SHORTEST_PIECE", shortest)
-        train, valid = parts(Split(fraction, 0), corpus_of(text), "stream")
-    kept = "".join(piece.text for piece in train)
-    assert kept + "".join(piece.text for piece in valid) == text
-    assert abs(len(kept) - len(text) * (1 - fraction)) <= 1
+        train, valid = parts(HeldOutSplit(fraction, 0), corpus_of(text), "stream")
+    start = "".join(piece.text for piece in train)
+    assert start + "".join(piece.text for piece in valid) == text
+    assert abs(len(start) - len(text) * (1 - fraction)) <= 1
     assert all(piece.text for piece in (*train, *valid))
 
 
 def test_the_held_out_part_of_a_stream_is_exact() -> None:
     text = "abcdefghij " * 20_000
     for fraction, count in ((0.05, 11_000), (0.1, 22_000), (0.3, 66_000), (0.9, 198_000), (0.0, 0)):
-        train, valid = parts(Split(fraction, 0), corpus_of(text), "stream")
+        train, valid = parts(HeldOutSplit(fraction, 0), corpus_of(text), "stream")
         assert "".join(piece.text for piece in valid) == text[len(text) - count :]
         assert "".join(piece.text for piece in train) == text[: len(text) - count]
 
 
 def documents(pieces: list[Piece]) -> list[str]:
-    found = [""]
+    texts = [""]
     for piece in pieces:
-        found[-1] += piece.text
+        texts[-1] += piece.text
         if piece.ends:
-            found.append("")
-    return found[:-1]
+            texts.append("")
+    return texts[:-1]
 
 
 @pytest.mark.parametrize("rule", ["file", "line"])
 def test_whole_documents_are_held_out_by_a_hash_of_seed_and_number(
     rule: DocumentRule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "SHORTEST_PIECE", 4)  # so that documents come in several pieces
+    monkeypatch.setattr(reading, "SHORTEST_PIECE", 4)  # documents have several pieces
     texts = [f"{number} is the number here" for number in range(1000)]
     corpus = corpus_of(*texts) if rule == "file" else corpus_of("\n\n".join(texts))
-    train, valid = (documents(part) for part in parts(Split(0.1, 0), corpus, rule))
+    train, valid = (documents(part) for part in parts(HeldOutSplit(0.1, 0), corpus, rule))
     assert sorted([*train, *valid]) == sorted(texts)
     assert set(train).isdisjoint(valid)
     assert 70 < len(valid) < 130
-    again = [documents(part) for part in parts(Split(0.1, 0), corpus, rule)]
+    again = [documents(part) for part in parts(HeldOutSplit(0.1, 0), corpus, rule)]
     assert again == [train, valid]
-    other = documents(parts(Split(0.1, 1), corpus, rule)[1])
+    other = documents(parts(HeldOutSplit(0.1, 1), corpus, rule)[1])
     assert set(other) != set(valid)
-    # A larger fraction holds out the same ones, and more; a document's text does not matter.
-    assert set(valid) < set(documents(parts(Split(0.2, 0), corpus, rule)[1]))
+    # A larger fraction holds out a superset; the text of a document has no effect.
+    assert set(valid) < set(documents(parts(HeldOutSplit(0.2, 0), corpus, rule)[1]))
     upper = Corpus("x", (bytes_source("x", "\n".join(texts).upper().encode()),))
-    assert documents(parts(Split(0.1, 0), upper, "line")[1]) == [text.upper() for text in valid]
+    assert documents(parts(HeldOutSplit(0.1, 0), upper, "line")[1]) == [text.upper() for text in valid]
 
 
-def test_nothing_is_held_out_by_zero() -> None:
-    rules: tuple[DocumentRule, ...] = ("stream", "file", "line")
-    for rule in rules:
-        assert parts(Split(0.0, 0), corpus_of("a\nb\n", "c"), rule)[1] == []
+def test_a_fraction_of_zero_holds_out_nothing() -> None:
+    for rule in RULES:
+        assert parts(HeldOutSplit(0.0, 0), corpus_of("a\nb\n", "c"), rule)[1] == []
 
 
-def test_the_order_of_what_is_held_out_is_that_of_the_text() -> None:
+def test_held_out_documents_keep_the_order_of_the_corpus() -> None:
     corpus = corpus_of("\n".join(f"{number:04}" for number in range(500)))
-    found = Split(0.5, 3).parts(corpus, "line", 2000)
-    runs = [held for held, _ in groupby(held for held, _ in found)]
+    pieces = HeldOutSplit(0.5, 3).pieces(corpus, "line", 2000)
+    runs = list(groupby(is_held_out for is_held_out, _ in pieces))
     assert len(runs) > 100
-    assert documents(parts(Split(0.5, 3), corpus, "line")[1]) == sorted(
-        documents(parts(Split(0.5, 3), corpus, "line")[1])
-    )
+    held_out = documents(parts(HeldOutSplit(0.5, 3), corpus, "line")[1])
+    assert held_out == sorted(held_out)
 
 
 # --- memory
 
 
-def test_the_memory_for_making_a_token_file_does_not_grow_with_the_text(tmp_path: Path, verse: Path) -> None:
+def test_memory_for_writing_a_token_file_does_not_grow_with_the_text(tmp_path: Path, verse: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
@@ -267,7 +265,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert peaks[1] < 1.2 * peaks[0]
 
 
-def test_a_writer_needs_nothing_but_a_file_to_seek_in() -> None:
+def test_a_writer_accepts_any_seekable_file() -> None:
     handle = io.BytesIO()
     writer = TokenWriter(handle, LETTERS, "line")
     writer.write([])
