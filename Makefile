@@ -40,7 +40,7 @@ test-all: lint
 	$(BIN)/pytest -n 2 --dist worksteal -m '' --hypothesis-profile=explore $(ARGS)
 
 bench: setup
-	for file in $(filter-out bench/measuring.py,$(wildcard bench/*.py)); do $(BIN)/python $$file $(ARGS) || exit 1; done
+	for file in $(filter-out bench/measure.py,$(wildcard bench/*.py)); do $(BIN)/python $$file $(ARGS) || exit 1; done
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from measuring import peak_megabytes
+from measure import peak_megabytes
 from satchel.models.build import build_encoder
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.transformer import TransformerSettings, gpt2

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import satchel
-from measuring import write_recipe
+from measure import write_recipe
 from satchel.data.tokens import open_tokens
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.build import build_encoder

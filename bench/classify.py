@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import satchel
-from measuring import peak_megabytes
+from measure import peak_megabytes
 from satchel.data.examples import class_indices, stratified_split
 from satchel.datasets.corpora import open_corpus
 from satchel.evaluation.classification import interval

@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 import satchel
-from measuring import write_recipe
+from measure import write_recipe
 from satchel.api.probing import Probed
 from satchel.datasets.polysemy import AMBIGUOUS
 from satchel.datasets.registry import DATASETS

@@ -21,7 +21,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score
 
 import satchel
-from measuring import write_recipe
+from measure import write_recipe
 from satchel.datasets.polysemy import AMBIGUOUS, entropy_per_word
 from satchel.datasets.registry import DATASETS
 from satchel.inspection.contributions import of_text

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from measuring import peak_megabytes
+from measure import peak_megabytes
 
 VOCABULARY = 65
 TEXT = 1_000_000  # ids to draw batches from

@@ -1,6 +1,6 @@
 """What looking costs: tracing against a plain forward pass, drawing a map, and the memory of a grid of all heads.
 
-    python bench/looking.py [--rounds 5] [--quick]
+    python bench/inspection.py [--rounds 5] [--quick]
 
 A Transformer of 6 layers, 6 heads and width 384 with random weights reads 512 tokens: the plain pass, a trace of the
 hidden states, and a trace of which all maps are asked for, in turn in one process. Then an attention map of 120 tokens
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from measuring import peak_megabytes
+from measure import peak_megabytes
 from satchel import charts
 from satchel.inspection.trace import Told, Trace, of_text
 from satchel.models.build import build_encoder

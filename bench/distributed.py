@@ -1,6 +1,6 @@
 """Two processes of one thread against one process of two threads: the same batches, the same losses, and how fast.
 
-python bench/processes.py [TEXT] [--steps 50] [--rounds 3]
+python bench/distributed.py [TEXT] [--steps 50] [--rounds 3]
 
 Each round trains both once, in turn. The first runs all the steps, the later ones a fifth of them, for the rate.
 """

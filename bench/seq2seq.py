@@ -1,6 +1,6 @@
 """What is forgotten on the way: strings are written backwards, with and without attention to what was read.
 
-    python bench/forgetting.py [--minutes 4] [--size 50000] [--threads 1] [--quick]
+    python bench/seq2seq.py [--minutes 4] [--size 50000] [--threads 1] [--quick]
 
 Four networks of about the same size get the same minutes on @reverse, one after another. Then, on strings that none
 has seen:

@@ -1,6 +1,6 @@
 """What it costs to generate from a network that stands on an n-gram, against the network alone.
 
-python bench/generating.py [TEXT] [--tokens 200] [--rounds 5]
+python bench/generation.py [TEXT] [--tokens 200] [--rounds 5]
 """
 
 import argparse
