@@ -52,7 +52,7 @@ def test_a_view_says_what_the_network_says_without_the_head(name: str) -> None:
     np.testing.assert_allclose(asked.score(ids).logprobs, steps, rtol=1e-9)
 
 
-def test_nothing_that_is_large_is_made_again_and_what_one_learns_the_other_knows() -> None:
+def test_a_view_shares_the_parameters_but_not_the_sense_cache() -> None:
     network = LanguageNetwork(make("backpack")).eval()
     with torch.inference_mode():
         network(IDS_BT)  # now senses are kept
@@ -62,9 +62,8 @@ def test_nothing_that_is_large_is_made_again_and_what_one_learns_the_other_knows
     assert all(parameter is theirs[name] for name, parameter in ours.items())
     for name, value in network.named_buffers():
         assert dict(without.named_buffers())[name] is value
-    rows = network.encoder._words._rows_VND  # type: ignore[union-attr]
-    assert rows is not None
-    assert without.encoder._words._rows_VND is rows  # type: ignore[union-attr]
+    assert network.encoder.sense_cache._rows_VND is not None  # type: ignore[union-attr]
+    assert without.encoder.sense_cache._rows_VND is None  # type: ignore[union-attr]
     before = without(IDS_BT)
     with torch.no_grad():
         network.encoder.embedding.weight[3] += 1

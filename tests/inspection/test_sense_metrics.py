@@ -5,13 +5,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from satchel.data.batches import NO_TARGET
 from satchel.inspection.sense_metrics import Read, SenseHealth, sense_health
 from satchel.models.backpack import Backpack
 from satchel.nn.senses import SenseNetwork
 from satchel.nn.sites import watching
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
-from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.tagging import TaggingNetwork
 from satchel.training.jobs import LabelJob
 from satchel.training.settings import TrainingSettings

@@ -46,7 +46,7 @@ def test_the_context_vector_equals_that_of_the_package() -> None:
         assert [float(score) for score in scores] == [2 * query[0], query[1], sum(query)]
         powers = [math.exp(score) for score in scores]
         assert [float(weight) for weight in weights] == pytest.approx([power / sum(powers) for power in powers])
-        expected = pair._looked_up(torch.tensor([[query]], dtype=torch.float), memory(states, pair))
+        expected = pair._attend(torch.tensor([[query]], dtype=torch.float), memory(states, pair))
         torch.testing.assert_close(expected[0, 0], torch.tensor([float(number) for number in context]))
 
 

@@ -17,7 +17,7 @@ from satchel.lessons.training_pairs import (
     target_probabilities,
     training_pairs,
 )
-from satchel.tasks import objectives
+from satchel.data import batches
 from satchel.tasks.language import chunked, shifted
 from tests.lessons.lookup import Lookup
 
@@ -77,7 +77,7 @@ def test_the_rows_equal_the_training_rows_of_the_package(length: int) -> None:
     for number, (inputs, targets) in enumerate(zip(rows[::2], rows[1::2], strict=True)):
         # The package pads inputs with the boundary; padding has no target.
         assert [ids[START] if word == NO_TARGET else ids[str(word)] for word in inputs] == inputs_BT[number].tolist()
-        expected = [objectives.NO_TARGET if word == NO_TARGET else ids[str(word)] for word in targets]
+        expected = [batches.NO_TARGET if word == NO_TARGET else ids[str(word)] for word in targets]
         assert expected == targets_BT[number].tolist()
     assert len(rows) == 2 * len(inputs_BT)
 

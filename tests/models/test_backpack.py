@@ -1,6 +1,7 @@
 """Backpacks are what was published: the same counts, the same formulas, and every answer a sum over senses."""
 
 import contextlib
+import copy
 import math
 
 import pytest
@@ -220,6 +221,31 @@ def test_a_table_in_inference_mode_is_there_outside_of_it() -> None:
         before = made.encode(IDS[:1])
     with torch.no_grad():
         torch.testing.assert_close(made.encode(IDS)[:1], before, rtol=1e-12, atol=1e-12)
+
+
+def test_sites_inside_the_sense_network_are_not_skipped_by_the_cache() -> None:
+    made = small()
+    with torch.inference_mode():
+        before = made.encode(IDS)
+        with recording(made, "sense_network.block.hidden") as found:
+            made.encode(IDS)
+        (hidden,) = found["sense_network.block.hidden"]
+        assert len(hidden) == len(IDS.unique())
+        with watching(made, {"sense_network.block.hidden": torch.zeros_like}):
+            assert not torch.allclose(made.encode(IDS), before)
+        torch.testing.assert_close(made.encode(IDS), before, rtol=0, atol=0)
+
+
+def test_a_copy_has_an_empty_sense_cache() -> None:
+    made = small()
+    with torch.inference_mode():
+        before = made.encode(IDS)
+    copied = copy.deepcopy(made)
+    assert copied.sense_cache._rows_VND is None
+    nn.init.zeros_(copied.embedding.weight)
+    with torch.inference_mode():
+        assert not torch.allclose(copied.encode(IDS), before)
+        torch.testing.assert_close(made.encode(IDS), before, rtol=0, atol=0)
 
 
 def test_one_sense_and_weights_that_are_all_alike_make_the_mean_of_words() -> None:

@@ -214,3 +214,10 @@ def test_an_encoder_of_ones_own_needs_just_contextualise() -> None:
             return mapped
 
     assert Mine().encode(batch()).shape == (3, 9, 4)
+    assert Mine().context is None
+
+
+def test_a_backpack_has_no_step_for_vectors() -> None:
+    encoder = make("backpack")
+    with pytest.raises(NotImplementedError, match="Backpack does not support incremental decoding from vectors"):
+        encoder.step_vectors(encoder.embed(batch()), encoder.start(3))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from satchel.models import Pair, build_pair
+from satchel.models import PairModel, build_pair
 from satchel.models.backpack_pair import BackpackPairSettings
 from satchel.models.build import PairSettings
 from satchel.models.recurrent_pair import RecurrentPairSettings
@@ -45,11 +45,11 @@ SETTINGS: dict[str, PairSettings] = {
 
 
 @pytest.fixture(params=SETTINGS)
-def pair(request: pytest.FixtureRequest) -> Pair:
+def pair(request: pytest.FixtureRequest) -> PairModel:
     return made(SETTINGS[request.param])
 
 
-def made(settings: PairSettings, seed: int = 0) -> Pair:
+def made(settings: PairSettings, seed: int = 0) -> PairModel:
     torch.manual_seed(seed)
     found = build_pair(settings, SOURCE_IDS, IDS).double().eval()
     for parameter in found.parameters():  # some begin at zero, and would hide what is wrong
@@ -67,7 +67,7 @@ def close(found: Tensor, expected: Tensor) -> None:
 
 
 @torch.no_grad()
-def test_a_step_is_as_good_as_the_whole(pair: Pair) -> None:
+def test_a_step_is_as_good_as_the_whole(pair: PairModel) -> None:
     source, target = ids(3, 5, IDS), ids(3, 6, IDS)
     memory = pair.read(source)
     whole = pair.encode(target, memory)
@@ -80,7 +80,7 @@ def test_a_step_is_as_good_as_the_whole(pair: Pair) -> None:
 
 
 @torch.no_grad()
-def test_padding_changes_nothing(pair: Pair) -> None:
+def test_padding_changes_nothing(pair: PairModel) -> None:
     source, target = ids(3, 7, IDS), ids(3, 4, IDS)
     lengths = (3, 7, 1)
     keep = torch.arange(7) < torch.tensor(lengths)[:, None]
@@ -90,7 +90,7 @@ def test_padding_changes_nothing(pair: Pair) -> None:
         close(together[row : row + 1], alone)
 
 
-def test_nothing_later_is_seen_and_all_of_the_source_is(pair: Pair) -> None:
+def test_nothing_later_is_seen_and_all_of_the_source_is(pair: PairModel) -> None:
     source, target = ids(2, 5, IDS), ids(2, 6, IDS)
     if not pair.takes_padding:  # its last token is the target's first
         source[:, -1] = target[:, 0]
@@ -110,7 +110,7 @@ def test_nothing_later_is_seen_and_all_of_the_source_is(pair: Pair) -> None:
 
 
 @torch.no_grad()
-def test_rows_of_one_text_share_what_was_read(pair: Pair) -> None:
+def test_rows_of_one_text_share_what_was_read(pair: PairModel) -> None:
     source = ids(3, 5, IDS)
     memory = pair.read(source)
     state = pair.start(memory, rows=2)
@@ -129,7 +129,7 @@ def test_rows_of_one_text_share_what_was_read(pair: Pair) -> None:
 
 
 @torch.no_grad()
-def test_watching_every_site_changes_nothing(pair: Pair) -> None:
+def test_watching_every_site_changes_nothing(pair: PairModel) -> None:
     source, target = ids(2, 5, IDS), ids(2, 4, IDS)
     keep = torch.arange(5) < torch.tensor([5, 2])[:, None]
     plain = pair.encode(target, pair.read(source, keep))

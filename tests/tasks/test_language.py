@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from satchel.data.batches import NO_TARGET
 from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.models.build import build_encoder
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.tasks.language import LanguageHead, LanguageNetwork, NetworkPredictor, chunked, shifted
-from satchel.tasks.objectives import NO_TARGET
 from tests.models.encoders import SETTINGS, VOCABULARY, make, transformer
 
 END = VOCABULARY - 1
@@ -154,7 +154,7 @@ def test_a_state_is_carried_through_a_document_however_long(name: str, monkeypat
     predictor = NetworkPredictor(network(name), END)
     ids = [END, *text(200)]
     whole = predictor.score(np.array(ids)).logprobs
-    monkeypatch.setattr("satchel.tasks.language.LONGEST_STRETCH", 16)
+    monkeypatch.setattr("satchel.tasks.language.MAX_LENGTH", 16)
     np.testing.assert_allclose(predictor.score(np.array(ids)).logprobs, whole, rtol=1e-10)
     np.testing.assert_allclose(whole, stepped(predictor, ids), rtol=1e-10)
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from satchel.tasks.objectives import NO_TARGET, cross_entropy
+from satchel.data.batches import NO_TARGET
+from satchel.tasks.objectives import cross_entropy
 
 
 def example(rows: int = 13, width: int = 5, classes: int = 7) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

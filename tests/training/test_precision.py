@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import satchel
+from satchel.data.batches import NO_TARGET
 from satchel.nn.attention import MultiHead
-from satchel.tasks.objectives import NO_TARGET, cross_entropy
+from satchel.tasks.objectives import cross_entropy
 
 TINY: dict[str, Any] = {"model.width": 32, "training.batch_tokens": 256, "training.learning_rate": 0.01}
 WIDTHS = {"transformer": {"model.heads": 2, "model.layers": 1}, "backpack": {"model.heads": 2, "model.layers": 1}}

@@ -21,7 +21,7 @@ from satchel.inspection.hidden_states import Span, layers_of, of_words, read_sta
 from satchel.inspection.senses import SenseView, pieces_of
 from satchel.inspection.targets import known_ids
 from satchel.inspection.vectors import cosines, nearest, plane_of
-from satchel.models.backpack import WORDS_AT_ONCE
+from satchel.nn.sense_cache import TOKENS_AT_ONCE
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.text.words import Word, words_of
@@ -329,7 +329,7 @@ class VectorReader:
         mean_D = backpack.mean_senses()[sense]
         words = torch.arange(backpack.embedding.num_embeddings, device=mean_D.device)
         with torch.inference_mode():
-            parts = [backpack.lookup(part)[:, sense].double() - mean_D for part in words.split(WORDS_AT_ONCE)]
+            parts = [backpack.lookup(part)[:, sense].double() - mean_D for part in words.split(TOKENS_AT_ONCE)]
         vectors_VD: Floats = torch.cat(parts).cpu().numpy()
         return vectors_VD
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from satchel.config import Settings
 from satchel.data.batches import Ints, group_by_length
 from satchel.generation.sampling import Sampling, choose
+from satchel.nn.inference import inference
 from satchel.predictor import Ids
-from satchel.tasks.translation import TranslationNetwork, answering, source_batch
+from satchel.tasks.translation import TranslationNetwork, source_batch
 
 # Maximum number of source tokens per batch, divided by the beam size.
 BATCH_TOKENS = 1 << 12
@@ -67,7 +68,7 @@ def translate(
     lengths_R = np.array([len(ids) for ids in sources], np.int64)
     rows_per_text = sampling.samples if sampling else settings.beam
     done = 0
-    with answering(network):
+    with inference(network):
         for rows in _batches(network, lengths_R, max(1, BATCH_TOKENS // rows_per_text)):
             source_BS, keep_BS = (
                 part.to(network.head.weight.device)

@@ -11,9 +11,10 @@ from satchel.models.backpack_pair import BackpackPair
 from satchel.models.pair import DecoderOnly
 from satchel.models.recurrent_pair import RecurrentPair
 from satchel.nn.attention import MultiHead
+from satchel.nn.inference import inference
 from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
-from satchel.tasks.translation import PairBatch, TranslationNetwork, answering, pair_batch
+from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
 
 
 def weights(
@@ -30,7 +31,7 @@ def weights(
     """
     pattern = _pattern(network, layer, head)
     batch = _batch(network, source, target, boundaries)
-    with answering(network), recording(network, pattern) as found:
+    with inference(network), recording(network, pattern) as found:
         network.encoded(batch)
     parts = [torch.cat(values, dim=-2)[0] for values in found.values()]
     stacked = torch.stack([part if part.dim() == 3 else part[None] for part in parts])  # (L, H, T, S)
@@ -82,7 +83,7 @@ def contributions(
     """
     pair, batch = network.pair, _batch(network, source, target, boundaries)
     assert isinstance(pair, BackpackPair), "only a Backpack's scores are sums over senses"
-    with answering(network), recording(pair, "source_senses", "senses", "sense_weights") as found:
+    with inference(network), recording(pair, "source_senses", "senses", "sense_weights") as found:
         network.encoded(batch)
         by_source_position = [
             found[name][0][ids.unique(return_inverse=True)[1][0]]

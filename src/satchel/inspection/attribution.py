@@ -20,6 +20,7 @@ from satchel.errors import SettingsError
 from satchel.inspection import contributions
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import Encoder
+from satchel.nn.inference import evaluation_mode
 from satchel.nn.senses import SenseNetwork
 from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import ClassificationNetwork, share
@@ -267,12 +268,12 @@ def _points(steps: int) -> tuple[Floats, Floats]:
 
 @contextlib.contextmanager
 def _answering(encoder: Encoder) -> Iterator[None]:
-    """Make an encoder ready to answer, and to say how its answer would change, whoever asks."""
-    was_training = encoder.training
-    encoder.eval()
-    try:
-        # On a graphics card, torch's own recurrent layers know slopes only while they learn.
-        with torch.inference_mode(False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        encoder.train(was_training)
+    """Run the block with the encoder in evaluation mode and with gradients."""
+    # cuDNN's recurrent layers have a backward pass in training mode only.
+    with (
+        evaluation_mode(encoder),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.backends.cudnn.flags(enabled=False),
+    ):
+        yield

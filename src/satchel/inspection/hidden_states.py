@@ -15,9 +15,10 @@ from satchel.inspection.trace import HIDDEN
 from satchel.models.backpack_pair import BackpackPair
 from satchel.models.encoder import Encoder
 from satchel.models.pair import DecoderOnly
+from satchel.nn.inference import inference
 from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
-from satchel.tasks.translation import TranslationNetwork, answering
+from satchel.tasks.translation import TranslationNetwork
 
 # Tokens read at once: all layers of them are there together.
 TOKENS_AT_ONCE = 1 << 12
@@ -64,7 +65,7 @@ def read_states(
         ids_BT, keep_BT = (torch.from_numpy(part).to(device) for part in pad([pieces[row] for row in rows], 0))
         # What is causal never sees what fills a row up.
         keep = None if encoder.causal or bool(keep_BT.all()) else keep_BT
-        with answering(encoder), recording(encoder, *layers) as found:
+        with inference(encoder), recording(encoder, *layers) as found:
             encoder.encode(ids_BT, keep)
         values = {name: found[name][0].cpu().numpy() for name in layers}
         for place, row in enumerate(rows):

@@ -14,8 +14,8 @@ from satchel.errors import SettingsError
 from satchel.inspection.trace import Array, Trace
 from satchel.models.recurrent import Recurrent
 from satchel.models.transformer import Transformer
+from satchel.nn.inference import inference
 from satchel.predictor import Floats
-from satchel.tasks.translation import answering
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
@@ -58,7 +58,7 @@ def of_trace(network: nn.Module, trace: Trace, names: Sequence[str]) -> Lens:
     sites = [name for name in trace.hidden if name != "encoded"]
     norm = encoder.norm if isinstance(encoder, Transformer) else nn.Identity()
     said, chances, ranks, nats = [], [], [], []
-    with answering(network):
+    with inference(network):
         for site in sites:
             logprobs_TV: Tensor = head(norm(trace.tensor(site))).double().log_softmax(dim=-1)
             best_T = logprobs_TV.argmax(dim=-1)

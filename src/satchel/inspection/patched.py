@@ -55,9 +55,8 @@ def view(network: N, changes: Mapping[str, Change]) -> N:
 
 
 def _shared(network: nn.Module) -> Iterator[Any]:
-    """Return what is large: parameters, tables of n-grams, and what parts of the network have made of them and keep."""
+    """Yield the parameters, buffers and n-gram tables, which the copy shares; it has caches of its own."""
     yield from network.parameters()
-    for part in network.modules():
-        for held in (part, *vars(part).values()):
-            yield from (each for each in getattr(held, "__dict__", {}).values() if isinstance(each, Tensor | Table))
-        yield from part.buffers(recurse=False)
+    yield from network.buffers()
+    for module in network.modules():
+        yield from (value for value in vars(module).values() if isinstance(value, Table))

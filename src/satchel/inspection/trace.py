@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from satchel.charts import html
 from satchel.errors import SettingsError
+from satchel.nn.inference import inference
 from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
-from satchel.tasks.translation import PairBatch, TranslationNetwork, answering, pair_batch
+from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
@@ -126,7 +127,7 @@ class Trace:
             assert self._network is not None
             assert self._forward is not None
             full = [self._names[name] for name in missing]
-            with answering(self._network), recording(self._network, *full) as found:
+            with inference(self._network), recording(self._network, *full) as found:
                 self._forward()
             for name, values in zip(missing, (found[each] for each in full), strict=True):
                 if values:

@@ -5,7 +5,7 @@ from satchel.models.backpack_pair import BackpackPair, BackpackPairSettings
 from satchel.models.build import build_encoder, build_pair
 from satchel.models.dan import Dan, DanSettings
 from satchel.models.encoder import CausalEncoder, Encoder, State
-from satchel.models.pair import DecoderOnly, Pair, PairState
+from satchel.models.pair import DecoderOnly, PairModel, PairState
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPair, RecurrentPairSettings
 from satchel.models.transformer import Transformer, TransformerSettings
@@ -22,7 +22,7 @@ __all__ = [
     "DanSettings",
     "DecoderOnly",
     "Encoder",
-    "Pair",
+    "PairModel",
     "PairState",
     "Recurrent",
     "RecurrentPair",

@@ -8,7 +8,7 @@ from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.backpack_pair import BackpackPair, BackpackPairSettings
 from satchel.models.dan import Dan, DanSettings
 from satchel.models.encoder import CausalEncoder
-from satchel.models.pair import DecoderOnly, Pair
+from satchel.models.pair import DecoderOnly, PairModel
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPair, RecurrentPairSettings
 from satchel.models.transformer import Transformer, TransformerSettings
@@ -50,7 +50,7 @@ def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -
             return Transformer(settings, vocabulary, causal=causal)
 
 
-def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) -> Pair:
+def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) -> PairModel:
     """Return a new pair model with random weights."""
     match settings:
         case RecurrentPairSettings():

@@ -1,8 +1,7 @@
-"""What every pair model is: it reads a source, and then encodes a target against what it read.
+"""The contract of pair models: read a source sequence, then encode a target sequence with attention to the source.
 
-As with encoders, no pair model knows what its vectors are for: the head that scores words is another thing (tasks).
-Letters: B texts of a batch, R rows that are written (several for each text), S time of the source, T time of the
-target, D width.
+Pair models do not depend on a task: the head that scores target tokens is defined in `satchel.tasks`.
+Shapes: B sources, R target rows (several per source in beam search), S source time, T target time, D width.
 """
 
 from abc import ABC, abstractmethod
@@ -16,21 +15,21 @@ from satchel.models.transformer import Transformer
 
 
 class PairState(Protocol):
-    """What a pair model has kept of what it read and wrote."""
+    """State of incremental decoding of the targets."""
 
     def select(self, rows: Tensor, texts: Tensor | None = None) -> Self:
-        """Return the state of some rows, in that order; and where `texts` says so, of these texts alone.
+        """Return the state of the given target rows, in that order; with `texts`, of those sources only.
 
-        The rows of a text stand together, and every text has as many.
+        Rows of one source are adjacent, and every source has the same number of rows.
         """
 
 
-class Pair(nn.Module, ABC):
-    """Reads a source text, and encodes a target text against it: one vector for what follows each of its words."""
+class PairModel(nn.Module, ABC):
+    """Encodes a target sequence given a source sequence: one vector per target position, to predict the next token."""
 
-    # Whether texts of unequal length can be written together.
+    # Whether sources of different lengths can be decoded in one batch.
     takes_padding = True
-    # The longest source, and the longest target, each with its boundary.
+    # Maximum length of the source and of the target, each with its boundary token.
     context: int
 
     def __init__(self, width: int, output_width: int) -> None:
@@ -40,34 +39,34 @@ class Pair(nn.Module, ABC):
     @property
     @abstractmethod
     def words(self) -> nn.Embedding:
-        """The vectors of target words."""
+        """The embedding of target tokens."""
 
     @abstractmethod
     def read(self, source_BS: Tensor, keep_BS: Tensor | None = None) -> Any:
-        """Return what was read. `keep_BS` is False on padding, which comes last in its row."""
+        """Return the memory of encoded sources. `keep_BS` is False on padding, which ends a row."""
 
     @abstractmethod
     def encode(self, target_BT: Tensor, memory: Any) -> Tensor:
-        """Return the (B, T, D) encodings of a target: none of them knows what comes later."""
+        """Return the causal encodings of the targets (B, T, D)."""
 
     @abstractmethod
     def start(self, memory: Any, rows: int = 1) -> PairState:
-        """Return the state before anything was written, of so many rows for each text."""
+        """Return the initial state of decoding, with the given number of target rows per source."""
 
     @abstractmethod
     def step(self, target_RT: Tensor, state: Any) -> tuple[Tensor, PairState]:
-        """Return the encodings of the next words, and the state after them: the same as `encode` gives the whole."""
+        """Return the encodings of the next target tokens, equal to those of `encode`, and the state after them."""
 
     def penalty(self, source_BS: Tensor, target_BT: Tensor) -> Tensor | None:
-        """Return what is held against the model beside its mistakes, for each of them; None where nothing is."""
+        """Return a regularisation term per target, which training adds to the loss; None if there is none."""
         del source_BS, target_BT
         return None
 
 
-class DecoderOnly(Pair):
-    """A causal Transformer as a pair model: the target goes on where the source ended, as one text.
+class DecoderOnly(PairModel):
+    """A causal Transformer as a pair model: source and target are one sequence.
 
-    The last token of a source and the first one of a target are the same boundary: it stands there once.
+    The boundary that ends the source and the one that starts the target are the same token.
     """
 
     takes_padding = False
@@ -79,32 +78,34 @@ class DecoderOnly(Pair):
 
     @property
     def words(self) -> nn.Embedding:
-        """The vectors of all words."""
+        """The embedding of source and target tokens."""
         return self.encoder.embedding
 
     def read(self, source_BS: Tensor, keep_BS: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the source itself, and how long each text is without its end."""
+        """Return the sources and their lengths without the final boundary."""
         lengths_B = torch.full((len(source_BS),), source_BS.shape[1], device=source_BS.device)
         return source_BS, (lengths_B if keep_BS is None else keep_BS.sum(dim=1)) - 1
 
     def encode(self, target_BT: Tensor, memory: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the encodings of the targets, each read after its source."""
+        """Return the encodings of the targets, each preceded by its source."""
         source_BS, lengths_B = memory
-        joined = torch.cat([source_BS, target_BT], dim=1)
+        both = torch.cat([source_BS, target_BT], dim=1)
         length = target_BT.shape[1]
-        # Where in the two, side by side, each place of the joined text is found; what is left over comes last.
-        places = torch.arange(int(lengths_B.max()) + length, device=joined.device)
-        skipped_B1 = (source_BS.shape[1] - lengths_B)[:, None]
-        found = torch.where(places < lengths_B[:, None], places, places + skipped_B1).clamp(max=joined.shape[1] - 1)
-        encoded_BJD = self.encoder.encode(joined.gather(1, found))
-        own_BT = lengths_B[:, None] + torch.arange(length, device=joined.device)
-        return encoded_BJD.gather(1, own_BT[..., None].expand(-1, -1, self.width))
+        # Index in `both` of each token of the sequence without the source's padding; surplus positions come last.
+        positions = torch.arange(int(lengths_B.max()) + length, device=both.device)
+        padding_B1 = (source_BS.shape[1] - lengths_B)[:, None]
+        index = torch.where(positions < lengths_B[:, None], positions, positions + padding_B1).clamp(
+            max=both.shape[1] - 1
+        )
+        encoded_BJD = self.encoder.encode(both.gather(1, index))
+        target_index_BT = lengths_B[:, None] + torch.arange(length, device=both.device)
+        return encoded_BJD.gather(1, target_index_BT[..., None].expand(-1, -1, self.width))
 
     def start(self, memory: tuple[Tensor, Tensor], rows: int = 1) -> "DecoderState":
-        """Return the state after the sources, which have to be equally long."""
+        """Return the state after the sources, which must have equal lengths."""
         source_BS, lengths_B = memory
         length = int(lengths_B[0])
-        assert bool((lengths_B == length).all()), "only sources of the same length are written together"
+        assert bool((lengths_B == length).all()), "a decoder-only model decodes sources of equal length"
         state: State = self.encoder.start(len(source_BS))
         if length:
             _, state = self.encoder.step(source_BS[:, :length], state)
@@ -113,23 +114,23 @@ class DecoderOnly(Pair):
         return DecoderState(state)
 
     def step(self, target_RT: Tensor, state: Any) -> tuple[Tensor, "DecoderState"]:
-        """Return the encodings of the next words."""
+        """Return the encodings of the next target tokens."""
         assert isinstance(state, DecoderState)
         encoded, after = self.encoder.step(target_RT, state.encoder)
         return encoded, DecoderState(after)
 
     def penalty(self, source_BS: Tensor, target_BT: Tensor) -> Tensor | None:
-        """Return what is held against the encoder."""
+        """Return the regularisation term of the encoder."""
         return self.encoder.penalty(torch.cat([source_BS, target_BT], dim=1))
 
 
 class DecoderState:
-    """An encoder's state, in which the source is part of what was read."""
+    """The state of the encoder, which includes the source."""
 
     def __init__(self, encoder: State) -> None:
         self.encoder = encoder
 
     def select(self, rows: Tensor, texts: Tensor | None = None) -> "DecoderState":
-        """Return the state of some rows: each has its own source."""
+        """Return the state of the given rows; each row includes its source."""
         del texts
         return DecoderState(self.encoder.select(rows))

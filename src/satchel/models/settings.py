@@ -1,4 +1,4 @@
-"""Settings shared by the encoders."""
+"""Settings shared by encoders and pair models."""
 
 from typing import Any, Literal
 
@@ -9,6 +9,9 @@ from satchel.config import Settings
 Pooling = Literal["mean", "root"]
 
 DROPOUT: Any = Field(0.0, ge=0, lt=1, description="Fraction of activations dropped in training")
+DECODER_LAYERS: Any = Field(None, ge=0, le=512, description="Number of decoder blocks; default the same as layers")
+SHARED: Any = Field(True, description="Source and target tokens share one embedding")
+PAIR_CONTEXT: Any = Field(256, ge=1, description="Maximum length in tokens; longer texts are translated in parts")
 
 
 class ModelSettings(Settings):

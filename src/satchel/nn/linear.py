@@ -56,10 +56,9 @@ class Product(nn.Module):
         return super().train(mode)
 
     def __deepcopy__(self, known: dict[int, Any]) -> "Product":
-        """Return one that shares the layouts: a copy may have the same weights, and layouts cannot be copied."""
-        made = known[id(self)] = Product().train(self.training)
-        made._laid_out = self._laid_out
-        return made
+        """Return a product with an empty cache: oneDNN tensors cannot be copied."""
+        copied = known[id(self)] = Product()
+        return copied.train(self.training)
 
 
 class Linear(nn.Linear):

@@ -1,7 +1,7 @@
-"""Senses: what a word may mean, wherever it stands; and how much each of them counts where it does.
+"""Sense vectors of tokens, their weights in context, and their weighted sums.
 
-Letters: B batch, T time, S time of what is looked at, D width, N senses, K width of a sense's queries and keys,
-U distinct words, X senses of all words.
+Shapes: B batch, T time, S source time, D width, N senses, K width of a sense's queries and keys, U unique tokens,
+X (position, sense) pairs.
 """
 
 import math
@@ -15,14 +15,15 @@ from satchel.nn.attention import causal_mask, softmax
 from satchel.nn.blocks import FeedForward
 from satchel.nn.linear import Linear
 
-# Positions whose weights are there at once: none of them needs what comes after the last.
-POSITIONS_AT_ONCE = 64
+# Number of query positions whose sense weights are in memory at once.
+BLOCK_LENGTH = 64
 
 
 class SenseNetwork(nn.Module):
-    """Makes the senses of a word of its vector: the same network for all words (Hewitt et al., 2023).
+    """Computes the sense vectors of a token from its embedding (Hewitt et al., 2023).
 
-    As published, the first norm's output is added to the word itself: their block mixes nothing between positions.
+    As in the published code, the first sublayer adds the normed embedding itself, where a Transformer block would add
+    the output of its attention.
     """
 
     def __init__(self, width: int, senses: int, *, hidden: int | None = None) -> None:
@@ -39,7 +40,7 @@ class SenseNetwork(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the (..., N, D) senses of words with these (..., D) vectors."""
+        """Return the sense vectors (..., N, D) of tokens with embeddings (..., D)."""
         x = x + self.first_norm(x)
         x = x + self.block(self.second_norm(x))
         hidden = F.gelu(self.widen(self.last_norm(x)), approximate="tanh")
@@ -48,10 +49,9 @@ class SenseNetwork(nn.Module):
 
 
 class SenseAttention(nn.Module):
-    """How much each sense of each word counts at each position: one softmax per sense over the words that are seen.
+    """Computes sense weights: for each sense, a softmax over the visible positions.
 
-    With `nearness`, the score of a word is that much less for each word between it and the position: what is near
-    counts more, unless the text says otherwise.
+    With `nearness`, each position of distance subtracts that constant from the score.
     """
 
     def __init__(self, width: int, senses: int, *, nearness: float = 0.0) -> None:
@@ -59,27 +59,33 @@ class SenseAttention(nn.Module):
         self.width, self.senses, self.key_width = width, senses, max(1, width // senses)
         self.nearness = nearness
         self.factor = 1 / math.sqrt(self.key_width)
-        # Rows: the queries of all senses, then their keys.
+        # Rows: the queries of all senses, then the keys of all senses.
         self.project = Linear(width, 2 * senses * self.key_width)
         nn.init.normal_(self.project.weight, std=0.02)
         nn.init.zeros_(self.project.bias)
 
     def queries_and_keys(self, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both, each (B, N, T, K)."""
+        """Return queries and keys, each (B, N, T, K)."""
         both = self.project(x_BTD).unflatten(-1, (2, self.senses, self.key_width)).permute(2, 0, 3, 1, 4)
         return both[0], both[1]
 
     def forward(self, queries_BNTK: Tensor, keys_BNSK: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the (B, N, T, S) weights; those of a query that may see nothing are zero."""
+        """Return the sense weights (B, N, T, S); zeros for a query whose keys are all masked."""
         scores_BNTS = queries_BNTK @ keys_BNSK.transpose(-1, -2) * self.factor
         if self.nearness:
-            positions, words = scores_BNTS.shape[-2:]
-            scores_BNTS = scores_BNTS - self.nearness * distances(positions, words, scores_BNTS.device)
+            queries, keys = scores_BNTS.shape[-2:]
+            scores_BNTS = scores_BNTS - self.nearness * distances(queries, keys, scores_BNTS.device)
         return softmax(scores_BNTS, mask)
 
 
+def gather_senses(senses_UND: Tensor, rows: Tensor) -> Tensor:
+    """Return the sense vectors (..., N, D) at the given rows (...)."""
+    gathered: Tensor = F.embedding(rows, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
+    return gathered
+
+
 def weighted_sum(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:
-    """Return the (B, T, D) sums of all senses of all words, each as much as it counts: one product."""
+    """Return the sums (B, T, D) of sense vectors over positions and senses, as one matrix product."""
     weights_BTX = weights_BNTS.permute(0, 2, 3, 1).flatten(2)
     return weights_BTX @ senses_BSND.flatten(1, 2)
 
@@ -87,7 +93,10 @@ def weighted_sum(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:
 def weighted_sum_in_blocks(
     attention: SenseAttention, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BSND: Tensor
 ) -> Tensor:
-    """Return the same for a causal text, some positions at a time: what comes after them is not even looked at."""
+    """Return the causal weighted sums (B, T, D), computed for a block of query positions at a time.
+
+    A block skips the keys after its last position, and backward stores no padded gradients of slices.
+    """
     queries_BNTK, keys_BNSK = (part.to(senses_BSND.dtype) for part in (queries_BNTK, keys_BNSK))
     sums: Tensor = _WeightedSumInBlocks.apply(  # type: ignore[no-untyped-call]
         queries_BNTK * attention.factor, keys_BNSK, senses_BSND.flatten(1, 2), attention.nearness
@@ -96,20 +105,39 @@ def weighted_sum_in_blocks(
 
 
 class _WeightedSumInBlocks(torch.autograd.Function):
-    """Weights and sums of blocks of positions. Going back, gradients are added up in place, and nothing is padded."""
+    """Causal sense attention with a hand-written backward pass.
+
+    Forward, for the query positions t of a block and each sense n, with the scaling folded into the queries q:
+
+        z[t,n,s] = q[t,n] . k[s,n] - nearness * |t - s|     for s <= t, else -inf
+        a[t,n,s] = softmax over s of z[t,n,s]
+        o[t]     = sum over s, n of a[t,n,s] C[s,n]
+
+    Backward, with g[t] = dL/do[t]:
+
+        dL/dC[s,n]   = sum over t of a[t,n,s] g[t]
+        dL/da[t,n,s] = g[t] . C[s,n]
+        dL/dz[t,n,s] = a[t,n,s] (dL/da[t,n,s] - sum over r of a[t,n,r] dL/da[t,n,r])     (softmax)
+        dL/dq[t,n]   = sum over s of dL/dz[t,n,s] k[s,n]
+        dL/dk[s,n]   = sum over t of dL/dz[t,n,s] q[t,n]
+
+    Masked positions have a = 0, hence dL/dz = 0. The nearness term is constant. The sums over t are accumulated over
+    the blocks in place. The pairs (s, n) form the axis X, so that the sums over s and n are single matrix products.
+    """
 
     @staticmethod
     def forward(context: Any, queries_BNTK: Tensor, keys_BNSK: Tensor, senses_BXD: Tensor, nearness: float) -> Tensor:
         senses, length = queries_BNTK.shape[1], queries_BNTK.shape[2]
         blocks, sums = [], []
         with torch.autocast(senses_BXD.device.type, enabled=False):
-            for start in range(0, length, POSITIONS_AT_ONCE):
-                stop = min(start + POSITIONS_AT_ONCE, length)
+            for start in range(0, length, BLOCK_LENGTH):
+                stop = min(start + BLOCK_LENGTH, length)
                 scores_BNTS = queries_BNTK[:, :, start:stop] @ keys_BNSK[:, :, :stop].transpose(-1, -2)
                 if nearness:
                     scores_BNTS -= nearness * distances(stop - start, stop, scores_BNTS.device)
-                unseen = ~causal_mask(stop - start).to(scores_BNTS.device)
-                scores_BNTS[..., start:].masked_fill_(unseen, -math.inf)
+                # Keys before the block are visible to all of its queries.
+                masked = ~causal_mask(stop - start).to(scores_BNTS.device)
+                scores_BNTS[..., start:].masked_fill_(masked, -math.inf)
                 weights_BTX = scores_BNTS.softmax(dim=-1).permute(0, 2, 3, 1).flatten(2)
                 sums.append(weights_BTX @ senses_BXD[:, : stop * senses])
                 blocks.append(weights_BTX)
@@ -118,41 +146,47 @@ class _WeightedSumInBlocks(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (sums_BTD,) = gradients
+        (sums_grad_BTD,) = gradients
         queries_BNTK, keys_BNSK, senses_BXD, *blocks = context.saved_tensors
         count = queries_BNTK.shape[1]
-        of_queries, of_keys, of_senses = (torch.empty_like(part) for part in (queries_BNTK, keys_BNSK, senses_BXD))
+        queries_grad, keys_grad, senses_grad = (
+            torch.empty_like(part) for part in (queries_BNTK, keys_BNSK, senses_BXD)
+        )
         with torch.autocast(senses_BXD.device.type, enabled=False):
-            # The last block sees all: it is the first to be added.
+            # The last block covers all keys, so it comes first and initialises the accumulated gradients.
             for number, weights_BTX in reversed(list(enumerate(blocks))):
-                start = number * POSITIONS_AT_ONCE
-                stop, seen = start + weights_BTX.shape[1], weights_BTX.shape[2]
-                own_BTD, is_first = sums_BTD[:, start:stop], number == len(blocks) - 1
-                of_weights_BTX = own_BTD @ senses_BXD[:, :seen].transpose(-1, -2)
-                of_senses[:, :seen].baddbmm_(weights_BTX.transpose(-1, -2), own_BTD, beta=0 if is_first else 1)
-                # The gradient of a softmax over the words, sense by sense.
-                weights, of_weights = (part.unflatten(-1, (-1, count)) for part in (weights_BTX, of_weights_BTX))
-                of_scores_BTSN = torch._softmax_backward_data(of_weights, weights, 2, weights.dtype)
-                of_scores_BNTS = of_scores_BTSN.permute(0, 3, 1, 2).contiguous()
-                torch.matmul(of_scores_BNTS, keys_BNSK[:, :, :stop], out=of_queries[:, :, start:stop])
-                added = of_scores_BNTS.transpose(-1, -2) @ queries_BNTK[:, :, start:stop]
+                start = number * BLOCK_LENGTH
+                stop, pairs = start + weights_BTX.shape[1], weights_BTX.shape[2]
+                grad_BTD, is_first = sums_grad_BTD[:, start:stop], number == len(blocks) - 1
+                # dL/da and dL/dC
+                weights_grad_BTX = grad_BTD @ senses_BXD[:, :pairs].transpose(-1, -2)
+                senses_grad[:, :pairs].baddbmm_(weights_BTX.transpose(-1, -2), grad_BTD, beta=0 if is_first else 1)
+                # dL/dz
+                weights_BTSN, weights_grad_BTSN = (
+                    part.unflatten(-1, (-1, count)) for part in (weights_BTX, weights_grad_BTX)
+                )
+                scores_grad_BTSN = torch._softmax_backward_data(weights_grad_BTSN, weights_BTSN, 2, weights_BTSN.dtype)
+                scores_grad_BNTS = scores_grad_BTSN.permute(0, 3, 1, 2).contiguous()
+                # dL/dq and dL/dk
+                torch.matmul(scores_grad_BNTS, keys_BNSK[:, :, :stop], out=queries_grad[:, :, start:stop])
+                block_keys_grad = scores_grad_BNTS.transpose(-1, -2) @ queries_BNTK[:, :, start:stop]
                 if is_first:
-                    of_keys.copy_(added)
+                    keys_grad.copy_(block_keys_grad)
                 else:
-                    of_keys[:, :, :stop] += added
-        return of_queries, of_keys, of_senses, None
+                    keys_grad[:, :, :stop] += block_keys_grad
+        return queries_grad, keys_grad, senses_grad, None
 
 
-def distances(positions: int, words: int, device: torch.device) -> Tensor:
-    """Return how far each of so many words is from each of the last positions among them: (T, S)."""
-    places = torch.arange(words, device=device)
-    return (places[words - positions :, None] - places).abs()
+def distances(queries: int, keys: int, device: torch.device) -> Tensor:
+    """Return the distance (T, S) between each query and key position; the last query is at the last key."""
+    positions_S = torch.arange(keys, device=device)
+    return (positions_S[keys - queries :, None] - positions_S).abs()
 
 
 def visible_mask(queries: int, keys: int, keep_BS: Tensor | None, *, causal: bool) -> Tensor | None:
-    """Return which words each position sees, (T, S) or (B, 1, T or 1, S); None where it is all of them."""
-    seen = causal_mask(queries, keys) if causal else None
+    """Return the mask of keys visible to each query, (T, S) or (B, 1, T or 1, S); None if all are."""
+    visible = causal_mask(queries, keys) if causal else None
     if keep_BS is None:
-        return seen
+        return visible
     kept = keep_BS[:, None, None, :]
-    return kept if seen is None else kept & seen.to(kept.device)
+    return kept if visible is None else kept & visible.to(kept.device)

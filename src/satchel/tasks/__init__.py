@@ -1,1 +1,1 @@
-"""Tasks: what an encoder's vectors are for. A head makes answers of them, an objective says how wrong those are."""
+"""Tasks: networks of an encoder and a head, their training objectives, and their use for evaluation."""

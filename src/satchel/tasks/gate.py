@@ -1,9 +1,8 @@
-"""The gate between a network and the n-gram it stands on.
+"""The gate that interpolates a network with an n-gram model.
 
-It is not trained with the network but fitted to a text that neither of them has seen: on the text it learned from, a
-network is surer than it will be on any other, and a gate that learned there would believe it too much.
-
-Letters: N positions, D width.
+It is not trained with the network but fitted to held-out text: a network is overconfident on its training data, and a
+gate trained there would give it too much weight.
+Shapes: N positions, D width.
 """
 
 import torch
@@ -12,13 +11,13 @@ from torch import Tensor, nn
 
 from satchel.nn.sites import Site
 
-# How strongly weights are held near zero: as if by so many positions that say nothing about them.
-POSITIONS_BEFORE = 20
-ITERATIONS = 100
+# Coefficient of the L2 penalty on the gate's weights.
+L2_PENALTY = 20
+MAX_ITERATIONS = 100
 
 
 class Gate(nn.Module):
-    """How far a network is to be believed, and how far the n-gram it stands on, read off its encoding."""
+    """Logistic regression from an encoding to the weight of the network in the interpolation."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -28,31 +27,34 @@ class Gate(nn.Module):
         self.gate = Site()
 
     def forward(self, encoded: Tensor) -> Tensor:
-        """Return the (...) scores of the network at (..., D) encodings: its share of the answer is their sigmoid."""
-        scores: Tensor = self.gate(self.linear(encoded).squeeze(-1))
-        return scores
+        """Return the gate's logits (...) at encodings (..., D); the network's weight is their sigmoid."""
+        logits: Tensor = self.gate(self.linear(encoded).squeeze(-1))
+        return logits
 
-    def fit(self, encoded_ND: Tensor, own_N: Tensor, others_N: Tensor) -> None:
-        """Make the gate the one under which a text is most probable, given what network and n-gram say of it, in logs.
+    def fit(self, encoded_ND: Tensor, network_logprobs_N: Tensor, ngram_logprobs_N: Tensor) -> None:
+        """Set the parameters that maximise the log-likelihood of the interpolation, minus the L2 penalty.
 
-        It depends on nothing else: not on what the gate was before.
+        The previous parameters have no influence. Encodings are standardised, so that the penalty does not depend on
+        their scale.
         """
         mean_D, scale_D = encoded_ND.mean(dim=0), encoded_ND.std(dim=0, correction=0).clamp(min=1e-9)
         x_ND = ((encoded_ND - mean_D) / scale_D).double()
         weight_D, bias = (torch.zeros(size, dtype=torch.float64, requires_grad=True) for size in (x_ND.shape[1], 1))
-        search = torch.optim.LBFGS([weight_D, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+        optimizer = torch.optim.LBFGS([weight_D, bias], max_iter=MAX_ITERATIONS, line_search_fn="strong_wolfe")
 
-        def cost() -> Tensor:
-            search.zero_grad()
-            gates_N = x_ND @ weight_D + bias
-            logprobs_N = torch.logaddexp(own_N + F.logsigmoid(gates_N), others_N + F.logsigmoid(-gates_N))
-            total: Tensor = POSITIONS_BEFORE * weight_D.square().sum() - logprobs_N.sum()
+        def objective() -> Tensor:
+            optimizer.zero_grad()
+            logits_N = x_ND @ weight_D + bias
+            logprobs_N = torch.logaddexp(
+                network_logprobs_N + F.logsigmoid(logits_N), ngram_logprobs_N + F.logsigmoid(-logits_N)
+            )
+            total: Tensor = L2_PENALTY * weight_D.square().sum() - logprobs_N.sum()
             mean = total / len(x_ND)
             mean.backward()
             return mean
 
         with torch.enable_grad():
-            search.step(cost)
+            optimizer.step(objective)
         with torch.no_grad():
             weight_D = weight_D / scale_D
             self.linear.weight.copy_(weight_D[None])

@@ -1,6 +1,6 @@
-"""Language models: the probability of the next token from the encoding of those before it.
+"""Language models: predict the next token from the encoding of the tokens before it.
 
-Letters: B batch, T time, S stride, D width, V vocabulary, N positions.
+Shapes: B batch, T time, D width, V vocabulary, N positions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,25 +12,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.data.batches import group_by_length
+from satchel.data.batches import NO_TARGET, group_by_length
 from satchel.models.encoder import CausalEncoder, State
 from satchel.ngram.tables import Table
+from satchel.nn.inference import inference
 from satchel.nn.linear import Product
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
 from satchel.tasks.gate import Gate
-from satchel.tasks.objectives import NO_TARGET, SCORES_AT_ONCE, Reduction, cross_entropy
+from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
 
-# Tokens encoded at once when a text is scored, and the longest stretch of one document among them.
+# Number of tokens encoded in one batch when a text is scored.
 TOKENS_AT_ONCE = 1 << 13
-LONGEST_STRETCH = 1 << 10
+# Number of tokens of a document encoded at once; longer documents carry the encoder's state from part to part.
+MAX_LENGTH = 1 << 10
 
 
 class LanguageHead(nn.Module):
-    """Scores every token by its dot product with an encoding: softmax(W h). The rows of W are word vectors.
-
-    Tied, they are the encoder's own.
-    """
+    """Maps an encoding to the logits of all tokens, W h. A tied head uses the encoder's embedding as W."""
 
     def __init__(self, encoder: CausalEncoder, *, tied: bool = True) -> None:
         super().__init__()
@@ -40,9 +39,9 @@ class LanguageHead(nn.Module):
         self.product, self.logits = Product(), Site()
 
     def forward(self, encoded_BTD: Tensor) -> Tensor:
-        """Return the (B, T, V) scores."""
-        scores: Tensor = self.logits(self.product(encoded_BTD, self.weight))
-        return scores
+        """Return the logits (B, T, V)."""
+        logits: Tensor = self.logits(self.product(encoded_BTD, self.weight))
+        return logits
 
     def loss(
         self,
@@ -52,15 +51,15 @@ class LanguageHead(nn.Module):
         *,
         smoothing: float = 0.0,
     ) -> Tensor:
-        """Return the sum over positions of -log P(target), or its mean; the scores are never all there at once."""
+        """Return the cross-entropy of the targets, without holding all logits in memory."""
         hidden_ND, targets_N = encoded_BTD.reshape(-1, encoded_BTD.shape[-1]), targets_BT.reshape(-1)
         return cross_entropy(hidden_ND, self.weight, targets_N, reduction=reduction, smoothing=smoothing)
 
 
 class LanguageNetwork(nn.Module):
-    """An encoder and a head; and, where it stands on an n-gram, a gate between the two.
+    """An encoder and a head, optionally interpolated with an n-gram model by a learned gate.
 
-    Then P(token) = g P_network(token) + (1 - g) P_ngram(token): the gate says whom to believe where.
+    With an n-gram model, P(token) = g P_network(token) + (1 - g) P_ngram(token), where g depends on the encoding.
     """
 
     def __init__(self, encoder: CausalEncoder, *, tied: bool = True, ngram: Table | None = None) -> None:
@@ -71,32 +70,32 @@ class LanguageNetwork(nn.Module):
         self.gate = Gate(encoder.width) if ngram is not None else None
 
     def forward(self, ids_BT: Tensor) -> Tensor:
-        """Return the (B, T, V) scores that the network alone gives what follows each token."""
-        scores: Tensor = self.head(self.encoder.encode(ids_BT))
-        return scores
+        """Return the network's logits (B, T, V) of the next token, without the n-gram model."""
+        logits: Tensor = self.head(self.encoder.encode(ids_BT))
+        return logits
 
     def loss(
         self, ids_BT: Tensor, targets_BT: Tensor, reduction: Reduction = "mean", *, smoothing: float = 0.0
     ) -> Tensor:
-        """Return how wrong the predictions of the network alone are.
+        """Return the cross-entropy of the network without the n-gram model.
 
-        It learns as if it stood alone: what an n-gram leaves over is mostly chance, and who learns just that learns
-        it by heart.
+        The network is trained alone: trained on the interpolated probability, it would overfit to the residual that
+        the n-gram model leaves.
         """
         return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction, smoothing=smoothing)
 
 
 def shifted(ids_T: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
-    """Return what goes in and what should come out: the same tokens, one place on."""
+    """Return inputs and targets of next-token prediction: all tokens but the last, all but the first."""
     ids = torch.as_tensor(ids_T)
     return ids[..., :-1], ids[..., 1:]
 
 
 def chunked(ids_T: Sequence[int], length: int, boundary: int) -> tuple[Tensor, Tensor]:
-    """Return a text as rows of at most `length` inputs and targets; each begins again with the boundary.
+    """Return inputs and targets of a text in rows of `length` tokens, each of which starts with the boundary.
 
-    A row's inputs are the boundary and all of its targets but the last, so every token is predicted once, from
-    what came before it in its row. Short rows are filled up; what fills them has no target.
+    The inputs of a row are the boundary and all targets but the last, so every token is predicted once, from the
+    tokens before it in its row. The last row is padded with NO_TARGET.
     """
     rows = [list(ids_T[start : start + length]) for start in range(0, len(ids_T), length)]
     inputs_BT = torch.full((len(rows), length), boundary)
@@ -107,23 +106,37 @@ def chunked(ids_T: Sequence[int], length: int, boundary: int) -> tuple[Tensor, T
     return inputs_BT, targets_BT
 
 
-# --- as a predictor ----------------------------------------------------------------------------------
+# --- predictor ---------------------------------------------------------------------------------------
 
 
 @dataclass
 class NetworkState:
-    """The encoder's state, the tokens it stands for where they may have to be read again, and the n-gram's state."""
+    """The encoder's state, the tokens of the current context window, and the n-gram model's state."""
 
     encoder: State
     recent: Ids
     ngram: Any = None
 
 
-class NetworkPredictor:
-    """A network as evaluation and generation see it. It is a Predictor.
+@dataclass(frozen=True)
+class _Window:
+    """A part of a text: tokens `start` to `stop` are encoded, and those from `scored` on predict their successor."""
 
-    Encoders that carry a state read a document from its beginning. Those with a `context` see windows of that many
-    tokens, each half a window further: every token sees at least half a window before it, if there is that much.
+    start: int
+    stop: int
+    scored: int
+
+
+# Positions of a text, the network's log-probabilities of the next tokens there, and its encodings (N, D).
+_Predictions = tuple[slice, Floats, Tensor]
+
+
+class NetworkPredictor:
+    """Implements `Predictor` for a network.
+
+    An encoder without a maximum length reads a document from its start. Otherwise a document is read in overlapping
+    windows of `context` tokens with a stride of half a window, so that a token is predicted from at least half a
+    window, if the document has that many tokens before it.
     """
 
     def __init__(self, network: LanguageNetwork, boundary: int) -> None:
@@ -141,112 +154,111 @@ class NetworkPredictor:
 
     @property
     def context(self) -> str:
-        own = "all tokens before each, within its document"
+        context = "all preceding tokens of the document"
         if self.window is not None:
-            own = f"windows of {self.window} tokens, each half a window further, within a document"
-        return own if self.network.ngram is None else f"{own}; n-gram: {self.network.ngram.context}"
+            context = f"windows of {self.window} tokens with a stride of half a window, within a document"
+        return context if self.network.ngram is None else f"{context}; n-gram: {self.network.ngram.context}"
 
     def score(self, ids_T: Ids) -> Scores:
-        """Return the log-probability of each token after the first; the note `gate` is the network's share."""
+        """Return the log-probability of each token after the first; the note `gate` is the network's weight."""
         logprobs, gates = (np.empty(max(len(ids_T) - 1, 0)) for _ in range(2))
-        for places, found, encoded_ND in self._encodings(ids_T):
-            logprobs[places], gates[places] = found, self._gates(encoded_ND)
+        with inference(self.network):
+            for positions, logprobs_N, encoded_ND in self._predictions(ids_T):
+                logprobs[positions], gates[positions] = logprobs_N, self._gate_logits(encoded_ND)
         if self.network.ngram is None:
             return Scores(logprobs)
-        other = self.network.ngram.score(ids_T)
-        return Scores(mixed_logprobs(logprobs, other.logprobs, gates), {**other.notes, "gate": _sigmoid(gates)})
+        ngram = self.network.ngram.score(ids_T)
+        return Scores(interpolate(logprobs, ngram.logprobs, gates), {**ngram.notes, "gate": _sigmoid(gates)})
 
-    def fit_gate(self, ids_T: Ids, others_T: Floats) -> None:
-        """Fit the gate to text that the network has not seen, and n-grams that have not give these logarithms.
+    def fit_gate(self, ids_T: Ids, ngram_logprobs_T: Floats) -> None:
+        """Fit the gate to text that neither the network nor the n-gram model was trained on.
 
-        The ends of its pieces are no ends of documents: they say nothing.
+        Boundaries are left out: the text consists of parts of documents, whose ends are not ends of documents.
         """
         gate = self.network.gate
-        assert gate is not None, "only what stands on an n-gram has a gate"
-        own_T = np.empty(len(others_T))
-        encoded_TD = torch.empty(len(others_T), self.network.encoder.width)
-        for places, found, encoded_ND in self._encodings(ids_T):
-            own_T[places], encoded_TD[places] = found, encoded_ND.cpu().float()
+        assert gate is not None, "a network without an n-gram model has no gate"
+        logprobs_T = np.empty(len(ngram_logprobs_T))
+        encoded_TD = torch.empty(len(ngram_logprobs_T), self.network.encoder.width)
+        with inference(self.network):
+            for positions, logprobs_N, encoded_ND in self._predictions(ids_T):
+                logprobs_T[positions], encoded_TD[positions] = logprobs_N, encoded_ND.cpu().float()
         inside = np.flatnonzero(np.asarray(ids_T[1:]) != self.boundary)
         if len(inside):
-            gate.fit(encoded_TD[inside], torch.from_numpy(own_T[inside]), torch.from_numpy(others_T[inside]))
+            gate.fit(
+                encoded_TD[inside], torch.from_numpy(logprobs_T[inside]), torch.from_numpy(ngram_logprobs_T[inside])
+            )
 
-    def _encodings(self, ids_T: Ids) -> Iterator[tuple[slice, Floats, Tensor]]:
-        """Return some places after another: the network's own log-probabilities there, and what it read them off."""
+    def _predictions(self, ids_T: Ids) -> Iterator[_Predictions]:
         ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=self._device)
-        was_training = self.network.training
-        self.network.eval()
-        with torch.inference_mode():
-            stretches_R = list(self._stretches(ids))
-            lengths_R = np.array([stretch.stop - stretch.start for stretch in stretches_R], np.int64)
-            for rows in group_by_length(lengths_R, TOKENS_AT_ONCE):
-                yield from self._scored(ids, [stretches_R[row] for row in rows])
-        self.network.train(was_training)
+        windows_R = list(self._windows(ids))
+        lengths_R = np.array([window.stop - window.start for window in windows_R], np.int64)
+        for rows in group_by_length(lengths_R, TOKENS_AT_ONCE):
+            yield from self._predict_batch(ids, [windows_R[row] for row in rows])
 
-    def _stretches(self, ids_T: Tensor) -> Iterator["_Stretch"]:
-        """Return the parts of a text that are encoded by themselves; documents begin at boundaries."""
+    def _windows(self, ids_T: Tensor) -> Iterator[_Window]:
+        """Yield the windows of all documents; a document starts at a boundary."""
         starts = (ids_T[:-1] == self.boundary).nonzero().flatten().tolist()
         for start, stop in zip(starts, [*starts[1:], len(ids_T) - 1], strict=True):
             if self.window is None:
-                yield _Stretch(start, stop, start)
+                yield _Window(start, stop, start)
                 continue
             half = max(1, self.window // 2)
-            yield _Stretch(start, min(stop, start + self.window), start)
+            yield _Window(start, min(stop, start + self.window), start)
             for begin in range(start + half, stop - self.window + half, half):
-                yield _Stretch(begin, min(stop, begin + self.window), begin + self.window - half)
+                yield _Window(begin, min(stop, begin + self.window), begin + self.window - half)
 
-    def _scored(self, ids_T: Tensor, stretches: list["_Stretch"]) -> Iterator[tuple[slice, Floats, Tensor]]:
-        longest = max(stretch.stop - stretch.start for stretch in stretches)
-        if longest > LONGEST_STRETCH and self.window is None:
-            for stretch in stretches:
-                yield from self._carried(ids_T, stretch)
+    def _predict_batch(self, ids_T: Tensor, windows: list[_Window]) -> Iterator[_Predictions]:
+        longest = max(window.stop - window.start for window in windows)
+        if longest > MAX_LENGTH and self.window is None:
+            for window in windows:
+                yield from self._predict_document(ids_T, window)
             return
-        inputs_BT = torch.full((len(stretches), longest), self.boundary, device=self._device)
-        for row, stretch in enumerate(stretches):
-            inputs_BT[row, : stretch.stop - stretch.start] = ids_T[stretch.start : stretch.stop]
-        # Padding comes last, and nothing before it can see it.
+        inputs_BT = torch.full((len(windows), longest), self.boundary, device=self._device)
+        for row, window in enumerate(windows):
+            inputs_BT[row, : window.stop - window.start] = ids_T[window.start : window.stop]
+        # No padding mask: padding ends a row, and the encoder is causal.
         encoded_BTD = self.network.encoder.encode(inputs_BT)
-        for encoded_TD, stretch in zip(encoded_BTD, stretches, strict=True):
-            encoded_ND = encoded_TD[stretch.scored - stretch.start : stretch.stop - stretch.start]
-            yield self._told(ids_T, stretch.scored, encoded_ND)
+        for encoded_TD, window in zip(encoded_BTD, windows, strict=True):
+            encoded_ND = encoded_TD[window.scored - window.start : window.stop - window.start]
+            yield self._predict(ids_T, window.scored, encoded_ND)
 
-    def _carried(self, ids_T: Tensor, stretch: "_Stretch") -> Iterator[tuple[slice, Floats, Tensor]]:
-        """Return the same of a long document, whose state is carried from part to part."""
+    def _predict_document(self, ids_T: Tensor, window: _Window) -> Iterator[_Predictions]:
+        """Yield the predictions of a long document, whose state is carried from part to part."""
         encoder = self.network.encoder
         state = encoder.start(1)
-        for start in range(stretch.start, stretch.stop, LONGEST_STRETCH):
-            encoded_BTD, state = encoder.step(ids_T[None, start : min(stretch.stop, start + LONGEST_STRETCH)], state)
-            yield self._told(ids_T, start, encoded_BTD[0])
+        for start in range(window.start, window.stop, MAX_LENGTH):
+            encoded_BTD, state = encoder.step(ids_T[None, start : min(window.stop, start + MAX_LENGTH)], state)
+            yield self._predict(ids_T, start, encoded_BTD[0])
 
-    def _told(self, ids_T: Tensor, start: int, encoded_ND: Tensor) -> tuple[slice, Floats, Tensor]:
-        """Return the log-probabilities of the tokens after each encoding, of which the first is that of `start`."""
+    def _predict(self, ids_T: Tensor, start: int, encoded_ND: Tensor) -> _Predictions:
+        """Return the log-probabilities of the tokens after the encoded positions, of which `start` is the first."""
         targets_N = ids_T[start + 1 : start + 1 + len(encoded_ND)]
-        rows = max(1, SCORES_AT_ONCE // self.vocabulary)
-        found = [
+        rows = max(1, LOGITS_AT_ONCE // self.vocabulary)
+        logprobs = [
             -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
         ]
-        logprobs_N = torch.cat(found).cpu().double().numpy() if found else np.empty(0)
+        logprobs_N = torch.cat(logprobs).cpu().double().numpy() if logprobs else np.empty(0)
         return slice(start, start + len(encoded_ND)), logprobs_N, encoded_ND
 
-    def _gates(self, encoded_ND: Tensor) -> Floats:
-        """Return the scores of the gate; where there is none, the network has all."""
+    def _gate_logits(self, encoded_ND: Tensor) -> Floats:
+        """Return the gate's logits; infinity, all weight to the network, if there is no gate."""
         gate = self.network.gate
         if gate is None:
             return np.full(len(encoded_ND), np.inf)
-        scores: Floats = gate(encoded_ND).cpu().double().numpy()
-        return scores
+        logits: Floats = gate(encoded_ND).cpu().double().numpy()
+        return logits
 
     def start(self, batch: int) -> NetworkState:
-        """Return the state before anything was read."""
+        """Return the state before the first token."""
         ngram = self.network.ngram
         recent = np.empty((batch, 0), np.int64)
         return NetworkState(self.network.encoder.start(batch), recent, ngram.start(batch) if ngram else None)
 
     def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, NetworkState]:
-        """Return the (B, V) log-probabilities of what follows these ids, and the state there.
+        """Return the log-probabilities (B, V) of the token after the given ids, and the state after them.
 
-        Where the context is full, the last half of it is read again and goes on from there.
+        When the context window is full, its last half is encoded again as the start of a new window.
         """
         assert isinstance(state, NetworkState)
         encoder, recent_BT = state.encoder, state.recent
@@ -256,34 +268,24 @@ class NetworkPredictor:
             if recent_BT.shape[1] > self.window:
                 recent_BT = new_BT = recent_BT[:, -max(1, self.window // 2) :]
                 encoder = self.network.encoder.start(len(new_BT))
-        was_training = self.network.training
-        self.network.eval()
-        with torch.inference_mode():
+        with inference(self.network):
             encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)
             logprobs_BV: Floats = self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy()
-            gates_B = self._gates(encoded_BTD[:, -1])
-        self.network.train(was_training)
+            gates_B = self._gate_logits(encoded_BTD[:, -1])
         if self.network.ngram is None:
             return logprobs_BV, NetworkState(encoder, recent_BT)
-        others_BV, ngram = self.network.ngram.step(ids_BT, state.ngram)
-        return mixed_logprobs(logprobs_BV, others_BV, gates_B[:, None]), NetworkState(encoder, recent_BT, ngram)
+        ngram_BV, ngram = self.network.ngram.step(ids_BT, state.ngram)
+        return interpolate(logprobs_BV, ngram_BV, gates_B[:, None]), NetworkState(encoder, recent_BT, ngram)
 
 
-def mixed_logprobs(own: Floats, other: Floats, gates: Floats) -> Floats:
-    """Return the logs of g times one probability and 1 - g times the other, where g is the gate's sigmoid."""
-    mixed: Floats = np.logaddexp(own - np.logaddexp(0, -gates), other - np.logaddexp(0, gates))
-    return mixed
+def interpolate(network_logprobs: Floats, ngram_logprobs: Floats, gate_logits: Floats) -> Floats:
+    """Return log(g P_network + (1 - g) P_ngram), where g is the sigmoid of the gate's logits."""
+    mixture: Floats = np.logaddexp(
+        network_logprobs - np.logaddexp(0, -gate_logits), ngram_logprobs - np.logaddexp(0, gate_logits)
+    )
+    return mixture
 
 
-def _sigmoid(scores: Floats) -> Floats:
-    found: Floats = np.exp(-np.logaddexp(0, -scores))
-    return found
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """Inputs `start` to `stop` of a text are encoded; those from `scored` on predict the token after them."""
-
-    start: int
-    stop: int
-    scored: int
+def _sigmoid(logits: Floats) -> Floats:
+    probabilities: Floats = np.exp(-np.logaddexp(0, -logits))
+    return probabilities

@@ -1,6 +1,6 @@
-"""How wrong predictions are: cross-entropy that never holds the scores of all positions at once.
+"""Cross-entropy of a linear layer that computes logits in chunks, to limit memory.
 
-Letters: N positions of a batch, D width, V classes.
+Shapes: N positions of a batch, D width, V classes.
 """
 
 from typing import Any, Literal
@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# A position whose target is this has none: padding, or text that is only context.
-NO_TARGET = -100
-# As many scores at once as fit in a few megabytes, and rows enough that products are worth it with many classes.
-SCORES_AT_ONCE = 1 << 22
+from satchel.data.batches import NO_TARGET
+
+# Number of logits in memory at once: a few megabytes, with enough rows for efficient matrix products.
+LOGITS_AT_ONCE = 1 << 22
 
 Reduction = Literal["sum", "mean"]
 
@@ -26,13 +26,11 @@ def cross_entropy(
     reduction: Reduction = "mean",
     smoothing: float = 0.0,
     weights_V: Tensor | None = None,
-    at_once: int = SCORES_AT_ONCE,
+    at_once: int = LOGITS_AT_ONCE,
 ) -> Tensor:
-    """Return the sum, or the mean over positions that have a target, of -log softmax(W h + b)[target].
+    """Return the sum, or the mean over positions with a target, of -log softmax(W h + b)[target].
 
-    With `smoothing`, that share of each target is spread over all classes; each loss counts as much as the weight
-    of its class. The scores are made, used and
-    forgotten some positions at a time; their gradient is taken on the way.
+    `smoothing` is label smoothing; `weights_V` multiplies the loss of a position by the weight of its target class.
     """
     rows = max(1, at_once // len(weight_VD))
     loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -44,7 +42,19 @@ def cross_entropy(
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """The sum of the losses. Forward does the work of backward too: the scores are there then, and only then."""
+    """Summed cross-entropy with a hand-written gradient, computed in the forward pass while the logits exist.
+
+    For a position with hidden vector h, target y, weight c (0 without a target) and label smoothing e, with
+    z = W h + b, p = softmax(z) and V classes:
+
+        q[v]  = (1 - e) [v = y] + e / V              (smoothed target distribution)
+        L     = -c sum over v of q[v] log p[v]
+        dL/dz = c (p - q)
+        dL/dh = W^T dL/dz,   dL/dW = dL/dz h^T,   dL/db = dL/dz
+
+    dL/dW and dL/db are sums over positions, accumulated over the chunks. Backward multiplies the stored gradients by
+    that of the loss.
+    """
 
     @staticmethod
     def forward(
@@ -57,50 +67,52 @@ class _CrossEntropy(torch.autograd.Function):
         weights_V: Tensor | None,
         rows: int,
     ) -> Tensor:
-        wanted = context.needs_input_grad
+        needs_grad = context.needs_input_grad
         device = hidden_ND.device.type
-        # Products are made in what autocast asks for; sums, and all that is kept, in what the weights are.
-        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
-        factors_ND, factors_VD = hidden_ND.to(kind), weight_VD.to(kind)
-        factors_V = None if bias_V is None else bias_V.to(kind)
+        # Matrix products use the dtype of autocast; sums and stored gradients use the dtype of the weights.
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
+        cast_hidden_ND, cast_weight_VD = hidden_ND.to(dtype), weight_VD.to(dtype)
+        cast_bias_V = None if bias_V is None else bias_V.to(dtype)
         loss = weight_VD.new_zeros(())
-        hidden_grad = torch.empty_like(factors_ND) if wanted[0] else None
-        weight_grad = torch.zeros_like(weight_VD) if wanted[1] else None
-        bias_grad = torch.zeros_like(bias_V) if bias_V is not None and wanted[2] else None
+        hidden_grad = torch.empty_like(cast_hidden_ND) if needs_grad[0] else None
+        weight_grad = torch.zeros_like(weight_VD) if needs_grad[1] else None
+        bias_grad = torch.zeros_like(bias_V) if bias_V is not None and needs_grad[2] else None
         for start in range(0, len(hidden_ND), rows):
-            part, targets = factors_ND[start : start + rows], targets_N[start : start + rows]
-            scores_NV = F.linear(part, factors_VD, factors_V).to(weight_VD.dtype)
-            logprobs_NV = scores_NV.log_softmax(dim=-1)
-            known = targets.clamp(min=0)
-            counts_N1 = (targets != NO_TARGET)[:, None].to(logprobs_NV.dtype)
+            part_ND, targets = cast_hidden_ND[start : start + rows], targets_N[start : start + rows]
+            logits_NV = F.linear(part_ND, cast_weight_VD, cast_bias_V).to(weight_VD.dtype)
+            logprobs_NV = logits_NV.log_softmax(dim=-1)
+            # A valid index for positions without a target; their weight is 0.
+            classes_N = targets.clamp(min=0)
+            weights_N1 = (targets != NO_TARGET)[:, None].to(logprobs_NV.dtype)
             if weights_V is not None:
-                counts_N1 = counts_N1 * weights_V[known][:, None]
-            losses_N1 = -(1 - smoothing) * logprobs_NV.gather(1, known[:, None])
+                weights_N1 = weights_N1 * weights_V[classes_N][:, None]
+            losses_N1 = -(1 - smoothing) * logprobs_NV.gather(1, classes_N[:, None])
             if smoothing:
                 losses_N1 -= smoothing * logprobs_NV.mean(dim=1, keepdim=True)
-            loss += (losses_N1 * counts_N1).sum()
+            loss += (losses_N1 * weights_N1).sum()
             if hidden_grad is None and weight_grad is None and bias_grad is None:
                 continue
+            # dL/dz = c (p - q), in the memory of the log-probabilities.
             grad_NV = logprobs_NV.exp_()
-            grad_NV.scatter_add_(1, known[:, None], torch.full_like(counts_N1, smoothing - 1))
+            grad_NV.scatter_add_(1, classes_N[:, None], torch.full_like(weights_N1, smoothing - 1))
             if smoothing:
                 grad_NV -= smoothing / len(weight_VD)
-            grad_NV *= counts_N1
+            grad_NV *= weights_N1
             if bias_grad is not None:
                 bias_grad += grad_NV.sum(dim=0)
-            grad_NV = grad_NV.to(kind)
+            grad_NV = grad_NV.to(dtype)
             if hidden_grad is not None:
-                torch.mm(grad_NV, factors_VD, out=hidden_grad[start : start + rows])
-            if weight_grad is not None and weight_grad.dtype == kind:
-                weight_grad.addmm_(grad_NV.T, part)
+                torch.mm(grad_NV, cast_weight_VD, out=hidden_grad[start : start + rows])
+            if weight_grad is not None and weight_grad.dtype == dtype:
+                weight_grad.addmm_(grad_NV.T, part_ND)
             elif weight_grad is not None:
-                weight_grad += grad_NV.T @ part
+                weight_grad += grad_NV.T @ part_ND
         context.save_for_backward(hidden_grad, weight_grad, bias_grad)
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients, each times that of the loss."""
+        """Return the stored gradients times the gradient of the loss."""
         hidden, weight, bias = (None if part is None else part * gradients[0] for part in context.saved_tensors)
         return hidden, weight, bias, None, None, None, None

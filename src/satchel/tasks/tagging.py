@@ -1,18 +1,19 @@
-"""Tagging: a label for each position. Letters: B batch, T time, D width, C tags, N tokens."""
+"""Tagging: a label for each token. Shapes: B batch, T time, D width, C tags, N tokens."""
 
 import numpy as np
 from torch import Tensor, nn
 
-from satchel.data.batches import split_documents
+from satchel.data.batches import NO_TARGET, split_documents
 from satchel.models.encoder import Encoder
+from satchel.nn.inference import inference
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids
-from satchel.tasks.objectives import NO_TARGET, Reduction, cross_entropy
-from satchel.tasks.windows import encode_texts, in_batches
+from satchel.tasks.objectives import Reduction, cross_entropy
+from satchel.tasks.windows import encode_texts, text_batches
 
 
 class TaggingNetwork(nn.Module):
-    """An encoder and a linear map from each position's encoding to the scores of the tags."""
+    """An encoder and a linear layer from the encoding of a token to the logits of the tags."""
 
     def __init__(self, encoder: Encoder, tags: int) -> None:
         super().__init__()
@@ -21,9 +22,9 @@ class TaggingNetwork(nn.Module):
         self.logits = Site()
 
     def forward(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the (B, T, C) scores."""
-        scores: Tensor = self.logits(self.head(encode_texts(self.encoder, ids_BT, keep_BT)))
-        return scores
+        """Return the logits (B, T, C)."""
+        logits: Tensor = self.logits(self.head(encode_texts(self.encoder, ids_BT, keep_BT)))
+        return logits
 
     def loss(
         self,
@@ -35,7 +36,7 @@ class TaggingNetwork(nn.Module):
         smoothing: float = 0.0,
         weights_C: Tensor | None = None,
     ) -> Tensor:
-        """Return how wrong the scores are; padding has no tag."""
+        """Return the cross-entropy of the tags, without padding."""
         if keep_BT is not None:
             tags_BT = tags_BT.masked_fill(~keep_BT, NO_TARGET)
         encoded_BTD = encode_texts(self.encoder, ids_BT, keep_BT)
@@ -51,19 +52,20 @@ class TaggingNetwork(nn.Module):
 
 
 class NetworkTagger:
-    """A network as evaluation sees it: log-probabilities of the tags of every token."""
+    """Computes the log-probabilities of tags for evaluation."""
 
     def __init__(self, network: TaggingNetwork, boundary: int) -> None:
         self.network = network
         self.boundary = boundary
 
     def label(self, ids_T: Ids) -> Floats:
-        """Return the (N, C) log-probabilities of the tags of N ids; those of the boundaries mean nothing."""
+        """Return the log-probabilities (N, C) of the tags of all ids; the rows of boundaries are zeros."""
         logprobs_NC = np.zeros((len(ids_T), self.network.head.out_features))
-        texts = split_documents(ids_T, self.boundary)
-        for rows, ids_BT, keep_BT in in_batches(self.network, ids_T, self.boundary):
-            found_BTC = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
-            for row, found_TC in zip(rows, found_BTC, strict=True):
-                start, stop = texts.starts_R[row], texts.stops_R[row]
-                logprobs_NC[start:stop] = found_TC[: stop - start]
+        documents = split_documents(ids_T, self.boundary)
+        with inference(self.network):
+            for rows, ids_BT, keep_BT in text_batches(documents, self.network.head.weight.device):
+                logprobs_BTC = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
+                for row, logprobs_TC in zip(rows, logprobs_BTC, strict=True):
+                    start, stop = documents.starts_R[row], documents.stops_R[row]
+                    logprobs_NC[start:stop] = logprobs_TC[: stop - start]
         return logprobs_NC

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import (
+    NO_TARGET,
     PADDING,
     DocumentBatches,
     Ints,
@@ -26,10 +27,10 @@ from satchel.inspection.sense_metrics import Read, sense_health
 from satchel.inspection.senses import pieces_of
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import Encoder
+from satchel.nn.inference import inference
 from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
-from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
 from satchel.training.loop import Loss, ValidationResult
 from satchel.training.settings import TrainingSettings
@@ -237,11 +238,8 @@ def _faring(backpack: Backpack, texts: list[Read]) -> dict[str, Any] | None:
     """Return how senses fare where some texts are read, if there are any."""
     if not texts:
         return None
-    was_training = backpack.training
-    backpack.eval()
-    found = asdict(sense_health(backpack, texts))
-    backpack.train(was_training)
-    return found
+    with inference(backpack):
+        return asdict(sense_health(backpack, texts))
 
 
 def _with_penalty(encoder: Encoder, ids_BT: Tensor, total: Tensor, targets: int) -> Tensor:

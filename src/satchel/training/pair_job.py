@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from satchel.data.batches import Ints, RowBatches, seeded_rng, split_documents, unigram_noise
+from satchel.data.batches import NO_TARGET, Ints, RowBatches, seeded_rng, split_documents, unigram_noise
 from satchel.data.bpe_dropout import bpe_dropout
 from satchel.predictor import Ids
-from satchel.tasks.objectives import NO_TARGET
 from satchel.tasks.translation import NetworkTranslator, PairBatch, TranslationNetwork, pair_batch
 from satchel.training.jobs import moved, nothing
 from satchel.training.loop import Loss, ValidationResult

@@ -16,6 +16,7 @@ from satchel.data.tokens import TokenFile, open_tokens
 from satchel.generation import beam
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
+from satchel.nn.inference import inference
 from satchel.predictor import Ids
 from satchel.runs import folder as runs
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
@@ -128,7 +129,8 @@ def sampler(run: Path, job: Job, tokenizer: Tokenizer) -> Sampler | None:
 
         def written(step: int) -> dict[str, str]:
             sampling = Sampling(tokens=SAMPLE_TOKENS, temperature=0.8, seed=step)
-            (sample,) = continue_text(predictor, tokenizer, "", sampling, lambda done: None)
+            with inference(job.network):
+                (sample,) = continue_text(predictor, tokenizer, "", sampling, lambda done: None)
             return {"text": sample.text}
 
         return written
