@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss, pad
 
+from satchel.data import batches
 from satchel.lessons.steps import is_correct
 from satchel.lessons.training_pairs import (
     NO_TARGET,
@@ -17,7 +18,6 @@ from satchel.lessons.training_pairs import (
     target_probabilities,
     training_pairs,
 )
-from satchel.data import batches
 from satchel.tasks.language import chunked, shifted
 from tests.lessons.lookup import Lookup
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel.data.batches import Ints, Documents, group_by_length
+from satchel.data.batches import Documents, Ints, group_by_length
 from satchel.models.encoder import Encoder
 
 # Number of tokens in one batch of inference, padding included.
