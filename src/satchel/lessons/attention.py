@@ -3,9 +3,8 @@
 import math
 from itertools import product
 
-from satchel.errors import SettingsError
 from satchel.lessons.arithmetic import Number, attend, exact, identity, matmul, mean, multiply, softmax, transpose
-from satchel.lessons.checks import check_above
+from satchel.lessons.checks import check, check_above
 from satchel.lessons.steps import Step, format_cells, matrix, step, vector
 
 # Maximum length of the string: the last step enumerates all 2^n strings of length n.
@@ -20,6 +19,7 @@ def attention(
     embeddings = embed_letters(sequence, LONGEST)
     check_above("base", base, 1, example=3)
     letters, query, factor = tuple(sequence), [exact(number) for number in q], exact(sharp)
+    (scores,), (weights,), (output,) = attend([query], embeddings, embeddings, base=base)
     (long_query,) = multiply(factor, [query])
     (long_scores,), (long_weights,), (long_output,) = attend([long_query], embeddings, embeddings, base=base)
     decoupled = matmul(matmul(embeddings, identity(2)), matmul(multiply(factor, identity(2)), transpose([query])))
@@ -31,7 +31,28 @@ def attention(
             matrix("E", embeddings, letters),
             vector("q", query),
         ),
-        *_scores_to_output(letters, embeddings, query, base),
+        step(
+            "1. Score each key",
+            "The score of a key is its dot product with the query, s_i = k_i . q. Here the keys are the embeddings, "
+            "k_i = e_i.",
+            vector("scores", scores, letters),
+            question="What is the score of each key?",
+            answer=scores,
+        ),
+        step(
+            "2. Softmax",
+            f"alpha_i = e^s_i / sum_j e^s_j, computed with {describe_base(base)}.",
+            vector("attention weights", weights, letters),
+            question="What are the attention weights?",
+            answer=weights,
+        ),
+        step(
+            "3. Output",
+            "The output is the weighted sum of the values, sum_i alpha_i e_i. Here the values are the embeddings.",
+            vector("output", output),
+            question="What is the output?",
+            answer=output,
+        ),
         step(
             "Comparison with a DAN",
             "A deep averaging network (DAN) weights all embeddings equally: its input is their mean. Attention is "
@@ -62,11 +83,8 @@ def attention(
 
 def embed_letters(sequence: str, longest: int) -> list[list[Number]]:
     """Return the embeddings of a string of As and Bs; raise if it contains other letters or is too long."""
-    if set(sequence) - set(LETTERS) or not 1 <= len(sequence) <= longest:
-        raise SettingsError(
-            f"sequence: found {sequence[:40]!r}, expected 1 to {longest} letters A or B",
-            "for example --set sequence=AABA",
-        )
+    valid = set(sequence) <= set(LETTERS) and 1 <= len(sequence) <= longest
+    check(valid, "sequence", repr(sequence[:40]), f"1 to {longest} letters A or B", "AABA")
     return [[exact(number) for number in LETTERS[letter]] for letter in sequence]
 
 
@@ -77,36 +95,6 @@ def describe_base(base: float) -> str:
         if base == math.e
         else f"base {base:g} instead of e (the lecture uses 3, so that the weights are fractions)"
     )
-
-
-def _scores_to_output(
-    letters: tuple[str, ...], embeddings: list[list[Number]], query: list[Number], base: float
-) -> list[Step]:
-    (scores,), (weights,), (output,) = attend([query], embeddings, embeddings, base=base)
-    return [
-        step(
-            "1. Score each key",
-            "The score of a key is its dot product with the query, s_i = k_i . q. Here the keys are the embeddings, "
-            "k_i = e_i.",
-            vector("scores", scores, letters),
-            question="What is the score of each key?",
-            answer=scores,
-        ),
-        step(
-            "2. Softmax",
-            f"alpha_i = e^s_i / sum_j e^s_j, computed with {describe_base(base)}.",
-            vector("attention weights", weights, letters),
-            question="What are the attention weights?",
-            answer=weights,
-        ),
-        step(
-            "3. Output",
-            "The output is the weighted sum of the values, sum_i alpha_i e_i. Here the values are the embeddings.",
-            vector("output", output),
-            question="What is the output?",
-            answer=output,
-        ),
-    ]
 
 
 def _all_strings(length: int) -> Step:

@@ -4,8 +4,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 
-from satchel.errors import SettingsError
-from satchel.lessons.checks import check_range
+from satchel.lessons.checks import check_range, split_words
 from satchel.lessons.steps import Matrix, Step, matrix, step, vector
 
 START, END = "<s>", "</s>"
@@ -20,12 +19,7 @@ Table = dict[Words, Counter[str]]
 def counting(text: str = "the cat sat. the dog sat. the cat saw the dog.", order: int = 2) -> list[Step]:
     """Return the estimation of an n-gram model from sentences that end with a full stop."""
     sentences = [tuple(sentence.split()) for sentence in text.split(".") if sentence.strip()]
-    size = sum(map(len, sentences))
-    if not 1 <= size <= MOST_WORDS:
-        raise SettingsError(
-            f"text: found {size} words, expected 1 to {MOST_WORDS}",
-            "for example --set text='the cat sat. the dog ran.'",
-        )
+    split_words("text", text.replace(".", " "), 1, MOST_WORDS, "the cat sat. the dog ran.")
     check_range("order", order, 1, HIGHEST_ORDER, example=2)
     table = count_ngrams(sentences, order)
     words = (*dict.fromkeys(word for sentence in sentences for word in sentence), END)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Literal
 
-from satchel.errors import SettingsError
 from satchel.lessons.arithmetic import Number, Rows, Vector, attend, exact, matmul, mean, softmax, transpose
+from satchel.lessons.checks import check
 from satchel.lessons.steps import Step, format_cells, matrix, step, vector
 
 # Made-up encoder states after three words of the lecture's Swedish sentence.
@@ -40,12 +40,8 @@ def encoder_decoder(
     """Return the prediction of one target word from a fixed-size context vector, and from attention."""
     width = len(STATES[0])
     for name, state in (("previous", previous), ("current", current)):
-        if len(state) != width or not all(abs(number) <= LARGEST for number in state):
-            values = ", ".join(f"{number:g}" for number in state)
-            raise SettingsError(
-                f"{name}: found {values}, expected {width} numbers from -{LARGEST} to {LARGEST}",
-                f"for example --set {name}=0,2",
-            )
+        valid = len(state) == width and all(abs(number) <= LARGEST for number in state)
+        check(valid, name, format_cells(state), f"{width} numbers from -{LARGEST} to {LARGEST}", "0,2")
     s_previous, s_current = ([exact(number) for number in state] for state in (previous, current))
     return [*_fixed_context(s_current, reduction), *_attention(s_previous, s_current, query)]
 

@@ -5,8 +5,7 @@ Shapes: B batch, T time, D width.
 
 from typing import TYPE_CHECKING
 
-from satchel.errors import SettingsError
-from satchel.lessons.checks import check_range, split_words
+from satchel.lessons.checks import check, check_range, split_words
 from satchel.lessons.steps import Matrix, Step, matrix, step, vector
 
 if TYPE_CHECKING:
@@ -26,8 +25,7 @@ def interface(words: str = "the cat sat", kind: str = "lstm", seed: int = 0) -> 
     import torch
 
     sentence = split_words("words", words, 2, MOST_WORDS, "the cat sat")
-    if kind not in KINDS:
-        raise SettingsError(f"kind: found {kind!r}, expected one of {', '.join(KINDS)}", "for example --set kind=gru")
+    check(kind in KINDS, "kind", repr(kind), f"one of {', '.join(KINDS)}", "gru")
     check_range("seed", seed, 0, (1 << 32) - 1, example=1)
     vocabulary = (*dict.fromkeys(sentence), OTHER)
     ids_BT = torch.tensor([[vocabulary.index(word) for word in sentence]])
@@ -129,20 +127,16 @@ def _comparison(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: in
 def _build(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncoder":
     """Return a small encoder with random parameters, large enough for visible differences between words."""
     import torch
+    from pydantic import TypeAdapter
 
-    from satchel import config
-    from satchel.config import Settings
     from satchel.models.build import EncoderSettings, build_encoder
-
-    class ModelSettings(Settings):
-        model: EncoderSettings
 
     tree: dict[str, object] = {"kind": kind, "width": WIDTH}
     if kind == "transformer":
         tree |= {"layers": 1, "heads": 2, "context": length, "positions": "learned"}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        encoder = build_encoder(config.build(ModelSettings, {"model": tree}).model, vocabulary, causal=True)
+        encoder = build_encoder(TypeAdapter(EncoderSettings).validate_python(tree), vocabulary, causal=True)
         for parameter in encoder.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=0.5)

@@ -3,8 +3,8 @@
 import math
 from fractions import Fraction
 
-from satchel.errors import SettingsError
 from satchel.lessons.arithmetic import Number, exact
+from satchel.lessons.checks import check
 from satchel.lessons.steps import Step, format_cells, matrix, step, vector
 
 # Maximum number of words, and smallest probability of a word: their product must be representable as a float.
@@ -14,12 +14,10 @@ SMALLEST = 1e-12
 
 def perplexity(probabilities: tuple[float, ...] = (0.25, 1 / 3, 0.25, 1 / 3)) -> list[Step]:
     """Return the likelihood and the perplexity of a text, given the probabilities of its words."""
-    if not 1 <= len(probabilities) <= MOST or not all(SMALLEST <= p <= 1 for p in probabilities):
-        values = ", ".join(f"{p:g}" for p in probabilities) or "none"
-        raise SettingsError(
-            f"probabilities: found {values}, expected 1 to {MOST} numbers from {SMALLEST:g} to 1",
-            "a word with probability 0 makes the perplexity infinite; for example --set probabilities=0.25,0.5",
-        )
+    valid = 1 <= len(probabilities) <= MOST and all(SMALLEST <= p <= 1 for p in probabilities)
+    values = ", ".join(f"{p:g}" for p in probabilities) or "none"
+    expected = f"1 to {MOST} numbers from {SMALLEST:g} to 1 (0 makes the perplexity infinite)"
+    check(valid, "probabilities", values, expected, "0.25,0.5")
     chances = [exact(p) for p in probabilities]
     losses = [-math.log(p) for p in chances]
     average = sum(losses) / len(losses)

@@ -4,9 +4,8 @@ import math
 import random
 from itertools import count
 
-from satchel.errors import SettingsError
 from satchel.lessons.arithmetic import Number, Rows, add, attend, dot
-from satchel.lessons.checks import check_range, split_words
+from satchel.lessons.checks import check, check_range, split_words
 from satchel.lessons.steps import Matrix, Step, matrix, step, vector
 
 MOST_WORDS = 12
@@ -20,11 +19,8 @@ SHOWN = 10
 def positions(words: str = "the movie was great", width: int = 4, length: int = 12) -> list[Step]:
     """Return self-attention without positions, and the properties of learned and sinusoidal position encodings."""
     sentence = split_words("words", words, 2, MOST_WORDS, "the movie was great")
-    if not 2 <= width <= WIDEST or width % 2:
-        raise SettingsError(
-            f"width: found {width}, expected an even number from 2 to {WIDEST}",
-            "sines and cosines come in pairs: for example --set width=64",
-        )
+    # Sines and cosines come in pairs.
+    check(2 <= width <= WIDEST and width % 2 == 0, "width", width, f"an even number from 2 to {WIDEST}", 64)
     check_range("length", length, len(sentence), LONGEST, example=LONGEST)
     x = _embed(sentence, width)
     encodings = [_sinusoid(position, width) for position in range(length)]

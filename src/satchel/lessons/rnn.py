@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from satchel.errors import SettingsError
 from satchel.lessons.arithmetic import Number, dot, exact
+from satchel.lessons.checks import check
 from satchel.lessons.steps import Step, format_cell, format_cells, matrix, step, vector
 
 LONGEST = 20
@@ -81,16 +81,11 @@ def adding_only(value: Number) -> RecurrentCell:
 
 def rnn(sequence: tuple[float, ...] = (1, 2, 3, 4), only: float = 2.0) -> list[Step]:
     """Return the states of a cell that adds integers, and of one that adds only a certain value."""
-    if not 1 <= len(sequence) <= LONGEST:
-        raise SettingsError(
-            f"sequence: found {len(sequence)} numbers, expected 1 to {LONGEST}", "for example --set sequence=1,2,3,4"
-        )
+    check(1 <= len(sequence) <= LONGEST, "sequence", f"{len(sequence)} numbers", f"1 to {LONGEST}", "1,2,3,4")
     for name, number in (*(("sequence", number) for number in sequence), ("only", only)):
-        if not abs(number) <= LARGEST or number != int(number):
-            raise SettingsError(
-                f"{name}: found {number:g}, expected integers from -{LARGEST} to {LARGEST}",
-                "the gate is exact for integers only; for example --set sequence=1,2,3,4 --set only=2",
-            )
+        # The gate is exact for integers only.
+        valid = abs(number) <= LARGEST and number == int(number)
+        check(valid, name, f"{number:g}", f"integers from -{LARGEST} to {LARGEST}", 2)
     numbers = [exact(number) for number in sequence]
     return [*_adding(numbers), _gated(numbers, exact(only)), *_length(numbers, exact(only))]
 

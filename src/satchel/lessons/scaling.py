@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from fractions import Fraction
 
-from satchel.lessons.arithmetic import Number, matmul, softmax, transpose, weighted_sum
+from satchel.lessons.arithmetic import attend, multiply, softmax
 from satchel.lessons.checks import check_heads, check_range
 from satchel.lessons.steps import Step, matrix, step, vector
 
@@ -104,7 +104,7 @@ def _medians(rows: list[list[float]], divisor: float) -> tuple[float, float]:
 def _formula() -> Step:
     queries, keys = [[2, 0, 0, 0], [0, 2, 2, 0]], [[1, 0, 0, 0], [0, 1, 0, 1], [0, 1, 1, 0]]
     values = [[1, 0], [0, 1], [1, 1]]
-    scores: list[list[Number]] = [[score / 2 for score in row] for row in matmul(queries, transpose(keys))]
+    scores, _, outputs = attend(multiply(Fraction(1, 2), queries), keys, values, base=3)
     return step(
         "Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V",
         "In cross-attention the queries come from another sequence: Q may have a different number of rows from K and "
@@ -114,7 +114,7 @@ def _formula() -> Step:
         matrix("K", keys),
         matrix("V", values),
         matrix("Q K^T / 2", scores),
-        matrix("output", (weighted_sum(softmax(row, 3), values) for row in scores)),
+        matrix("output", outputs),
         question="Q is 2 x 4, K is 3 x 4, V is 3 x 2. What is the shape of the output (rows and columns)?",
         answer=(2, 2),
     )
