@@ -1,4 +1,4 @@
-"""`satchel lesson`, and `satchel info` for presets and settings files."""
+"""`satchel lesson`: steps, questions and files of the lessons."""
 
 import io
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from satchel.lessons import LESSONS
-from tests.cli.conftest import Cli, answer
+from tests.cli.conftest import Cli, json_of
 
 NAMES = [
     "counting", "dan", "rnn", "api", "attention", "self-attention", "encoder-decoder", "scaling", "heads", "block",
@@ -17,7 +17,7 @@ NAMES = [
 
 
 def test_the_lessons_are_listed(cli: Cli) -> None:
-    lessons = answer(cli, "lesson")["lessons"]
+    lessons = json_of(cli, "lesson")["lessons"]
     assert [lesson["name"] for lesson in lessons] == NAMES
     assert all(set(lesson) == {"name", "title", "source"} for lesson in lessons)
     code, printed, _ = cli("lesson")
@@ -32,7 +32,7 @@ def test_a_lesson_is_shown_step_by_step(name: str, cli: Cli) -> None:
     assert printed.startswith(LESSONS[name].title)
     assert "settings (--set)" in messages
     assert "?" not in printed.split("\n")[3]
-    result = answer(cli, "lesson", name)
+    result = json_of(cli, "lesson", name)
     assert result["name"] == name
     assert result["steps"][0]["title"]
     assert all(isinstance(step["matrices"], list) for step in result["steps"])
@@ -90,54 +90,17 @@ def test_a_lesson_is_written_to_a_file(ending: str, cli: Cli, tmp_path: Path) ->
         (["lesson", "attention", "-o", "a.html", "--json"], "--json prints the steps, -o writes them to a file"),
         (["lesson", "-o", "a.html"], "for example satchel lesson attention -o a.html"),
         (["lesson", "attention", "--set", "base=x", "-o", "a.html"], "base: found"),
-        (["info", "gpt3-huge"], "there is no preset gpt3-huge"),
-        (["info", "bad.toml"], "expected heads to divide width (5 does not divide 128)"),
-        (["info", "worse.toml"], "unknown setting model"),
     ],
 )
 def test_invalid_input_is_reported_in_one_line(
     arguments: list[str], message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bad.toml").write_text('[model]\nkind = "transformer"\nheads = 5\n')
-    Path("worse.toml").write_text('[model]\nkind = "transformer"\nwindow = 5\n')
     code, printed, error = cli(*arguments)
     assert (code, printed) == (2, "")
     assert message in error
     assert error.startswith("satchel: ")
     assert not list(Path().glob("a.*"))
-
-
-def test_info_counts_the_parameters_of_a_settings_file(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "net.toml").write_text(
-        '[tokenizer]\nsize = 50263\n[model]\nkind = "transformer"\nwidth = 384\nlayers = 6\nheads = 6\ncontext = 512\n'
-        'positions = "learned"\nnormalise = false\nnorm_kind = "layer"\nbias = true\n'
-    )
-    result = answer(cli, "info", tmp_path / "net.toml")
-    assert result["parameters"] == 30_145_536
-    shares = {part["component"]: part["parameters_share"] for part in result["components"]}
-    assert sum(shares.values()) == pytest.approx(1)
-    assert result["training_flops_per_token"] == 3 * result["flops_per_token"]
-    code, printed, _ = cli("info", tmp_path / "net.toml")
-    assert code == 0
-    assert "feed-forward" in printed
-    for kind in ("dan", "window", "rnn", "gru", "lstm"):
-        (tmp_path / "net.toml").write_text(f'[model]\nkind = "{kind}"\n')
-        assert answer(cli, "info", tmp_path / "net.toml")["parameters"] > 0
-
-
-def test_info_prints_the_tables_of_the_papers(cli: Cli) -> None:
-    rows = answer(cli, "info", "gpt3")["presets"]
-    assert [row["published"] for row in rows] == [
-        125_000_000, 350_000_000, 760_000_000, 1_300_000_000, 2_700_000_000, 6_700_000_000, 13_000_000_000,
-        175_000_000_000,
-    ]  # fmt: skip
-    assert len(answer(cli, "info", "vaswani")["presets"]) == 15
-    code, printed, messages = cli("info", "gpt3")
-    assert code == 0
-    assert "174.60 B" in printed
-    assert "16 heads" in messages
-    assert answer(cli, "info", "gpt3-small")["parameters"] == 125_226_240
 
 
 @pytest.mark.parametrize("out", [[], *(["-o", f"a{ending}"] for ending in (".html", ".tex", ".ipynb"))])

@@ -270,7 +270,7 @@ def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
     counts = facts["counts"]
     if "source_counts" in facts:
         reasons = {"empty": "with an empty side", "long": "longer than the context"}
-        skipped = "".join(f"; {facts['left_out'][key]:,} skipped {reasons[key]}" for key in facts["left_out"])
+        skipped = "".join(f"; {count:,} skipped {reasons[key]}" for key, count in facts["left_out"].items() if count)
         fields = [
             ("sentence pairs", f"{counts['documents']:,}{skipped}"),
             ("source text", size(facts["source_counts"])),

@@ -1,0 +1,68 @@
+"""`satchel compare`: metrics and intervals of several runs."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from tests.cli.conftest import (
+    Cli,
+    json_of,
+    process,
+)
+
+
+def test_compare_reports_the_promised_keys(cli: Cli, orders: list[Path], verse: Path, tmp_path: Path) -> None:
+    result = json_of(cli, "compare", *orders, "--data", verse, "-o", tmp_path / "table.csv")
+    assert result["metric"] == "bits_per_byte"
+    assert [set(row) for row in result["rows"]] == [{"run", "value", "low", "high"}] * 2
+    assert set(result["pairs"][0]) == {"a", "b", "difference", "low", "high"}
+    assert result["pairs"][0]["difference"] > 0
+    assert (tmp_path / "table.csv").exists()
+    code, printed, _ = cli("compare", *orders, "--data", verse)
+    assert (code, "clear" in printed) == (0, True)
+
+
+def test_classifiers_are_compared_by_accuracy_on_the_same_rows(
+    cli: Cli, classifier: Path, table: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "few.tsv").write_text("label\ttext\ngood\tfull\nbad\ta film of joy\n")
+    cli("train", tmp_path / "few.tsv", "--model", "ngram", "--tokenizer", "char", "-o", tmp_path / "few")
+    result = json_of(cli, "compare", classifier, classifier, tmp_path / "few", "--data", table)
+    assert result["metric"] == "accuracy"
+    assert result["units"] == 28
+    assert result["rows"][0]["value"] == json_of(cli, "evaluate", classifier, table)["accuracy"]
+    same, better, _ = result["pairs"]
+    assert (same["difference"], same["low"], same["high"]) == (0, 0, 0)
+    assert better["difference"] > 0
+    assert "larger is better" in cli("compare", classifier, tmp_path / "few", "--data", table)[2]
+    assert cli("compare", classifier, tmp_path / "few", "--data", table, "-o", tmp_path / "t.svg")[0] == 0
+    assert "larger is better" in (tmp_path / "t.svg").read_text()
+
+
+def test_taggers_are_compared_by_accuracy(cli: Cli, tagger: Path) -> None:
+    result = json_of(cli, "compare", tagger, tagger, "--data", tagger.parent / "words.tsv")
+    assert (result["metric"], result["rows"][0]["value"]) == ("accuracy", 1.0)
+
+
+def test_compare_and_mix_read_standard_input(tmp_path: Path, verse: Path) -> None:
+    text = verse.read_text()[:400]
+    (tmp_path / "part.txt").write_text(text)
+    process(
+        "train", verse, "--model", "ngram", "--tokenizer", "char", "--set", "model.order=2", "-o", "two", cwd=tmp_path
+    )
+    process(
+        "train", verse, "--model", "ngram", "--tokenizer", "two", "--set", "model.order=4", "-o", "four", cwd=tmp_path
+    )
+    for verb in ("compare", "mix"):
+        answers: list[dict[str, object]] = []
+        for data in ("part.txt", "-"):
+            target = () if verb == "compare" else ("-o", f"mix-{len(answers)}")
+            done = process(verb, "two", "four", "--data", data, *target, "--json", cwd=tmp_path, input=text)
+            assert done.returncode == 0, done.stderr
+            answers.append({key: value for key, value in json.loads(done.stdout).items() if key != "run"})
+        assert answers[0] == answers[1]
+    identities = [
+        json.loads((tmp_path / f"mix-{number}" / "config.json").read_text())["data"]["sha256"] for number in (0, 1)
+    ]
+    empty = hashlib.sha256(b"-\x000\x00").hexdigest()
+    assert empty not in identities
