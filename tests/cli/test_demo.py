@@ -22,10 +22,10 @@ def test_demo_writes_runs_figures_and_a_report(tmp_path: Path) -> None:
     for name in ("attention", "comparison", "contributions", "training"):
         assert (tmp_path / f"out/pictures/{name}.svg").read_text().startswith("<svg")
     assert "Senses" in (tmp_path / "out/report.html").read_text()
-    assert "95 % interval" in done.stdout
+    assert "95 % CI" in done.stdout
     shown = dict(re.findall(r"^(ngram|backpack|mix) .* ([\d.,]+)$", done.stdout.replace(",", ""), re.MULTILINE))
     assert float(shown["mix"]) <= min(float(shown["ngram"]), float(shown["backpack"]))
-    assert "bits/byte" in done.stdout
+    assert "bits per byte" in done.stdout
     assert re.search(r"^sense +share +promotes +suppresses", done.stdout, re.MULTILINE)
     assert "the sum of" in done.stdout
     assert "bits per byte" in done.stdout

@@ -60,7 +60,7 @@ TRAIN = [
     (["train", "verse.txt", "--model", "ngram", "--recipe", "missing.toml"], "missing.toml: cannot be read"),
     (["train", "verse.txt", "--model", "ngram", "-o", "verse.txt/run"], "cannot be written"),
     (["train", "verse.txt", "--model", "ngram", "--forse"], "did you mean --force?"),
-    (["train", "@nothing", "--model", "ngram"], "no built-in data named @nothing"),
+    (["train", "@nothing", "--model", "ngram"], "@nothing is not a built-in data set"),
     (["train", "one.tsv", "--model", "ngram"], "found 1 rows with 1 label, expected two or more"),
     (["train", "blank.tsv", "--model", "ngram"], "blank.tsv, line 3: found an empty label"),
     (["train", "wide.tsv", "--model", "ngram"], "line 3: found 3 columns, expected 2 (label, text)"),
