@@ -25,7 +25,7 @@ from measure import peak_megabytes
 from satchel.models.build import build_encoder
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.transformer import TransformerSettings, gpt2
-from satchel.nn.sites import watching
+from satchel.nn.sites import hooked
 from satchel.tasks.language import LanguageNetwork
 
 VOCABULARY = 65
@@ -166,7 +166,7 @@ def _lengths(rounds: int) -> None:
         for kind, visible in (("lstm", False), ("transformer", False), ("transformer", True)):
             network = LanguageNetwork(build_encoder(settings[kind], VOCABULARY, causal=True))
             sites = {"encoder.blocks.0.attention.weights": _look} if visible else {}
-            with watching(network, sites):
+            with hooked(network, sites):
                 times = [_step(network.loss, ids, network) for _ in range(rounds + 1)][1:]
                 made = _memory(network, ids)
             cells.append(f"{1000 * statistics.median(times):8.1f} {made / 1e6:7.1f}")

@@ -9,7 +9,7 @@ from satchel.data.batches import NO_TARGET
 from satchel.inspection.sense_metrics import Read, SenseHealth, sense_health
 from satchel.models.backpack import Backpack
 from satchel.nn.senses import SenseNetwork
-from satchel.nn.sites import watching
+from satchel.nn.sites import hooked
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
@@ -51,7 +51,7 @@ def test_what_a_sense_is_worth_is_what_a_text_costs_without_it(network: Language
             ids = torch.from_numpy(piece)[None]
             with torch.no_grad():
                 whole = network(ids[:, :-1])
-                with watching(network.encoder, {"sense_weights": drop}):
+                with hooked(network.encoder, {"sense_weights": drop}):
                     without = network(ids[:, :-1])
             for scores, sign in ((without, 1), (whole, -1)):
                 cost += sign * F.cross_entropy(scores[0], ids[0, 1:], reduction="sum").item()
@@ -108,7 +108,7 @@ def test_what_a_sense_is_worth_to_labels_is_said_at_every_validation(
         def drop(weights_BNTS: torch.Tensor, sense: int = sense) -> torch.Tensor:
             return weights_BNTS * (torch.arange(senses) != sense)[:, None, None]
 
-        with watching(network, {"encoder.sense_weights": drop}):
+        with hooked(network, {"encoder.sense_weights": drop}):
             without = job.validate()
         assert without is not None
         assert found.senses["cost_without"][sense] == pytest.approx(without.loss - found.loss, abs=1e-5)

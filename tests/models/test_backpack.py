@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from satchel.models.backpack import Backpack, published
 from satchel.models.build import build_encoder
-from satchel.models.costs import count, weightless
-from satchel.nn.sites import recording, watching
+from satchel.models.costs import count, meta_device
+from satchel.nn.sites import hooked, recording
 from satchel.training.optimizer import Optimizer
 from satchel.training.settings import TrainingSettings
 from tests.models.encoders import VOCABULARY, backpack, make
@@ -42,7 +42,7 @@ def test_the_published_sizes_have_the_published_parameters(
     width: int, layers: int, heads: int, transformer: int, senses: int, weights: int, total: int
 ) -> None:
     settings = published(width=width, layers=layers, heads=heads, context=512, senses=16)
-    with weightless():
+    with meta_device():
         made = Backpack(settings, 50264, causal=True)
 
     def parameters(module: nn.Module | None) -> int:
@@ -231,7 +231,7 @@ def test_sites_inside_the_sense_network_are_not_skipped_by_the_cache() -> None:
             made.encode(IDS)
         (hidden,) = found["sense_network.block.hidden"]
         assert len(hidden) == len(IDS.unique())
-        with watching(made, {"sense_network.block.hidden": torch.zeros_like}):
+        with hooked(made, {"sense_network.block.hidden": torch.zeros_like}):
             assert not torch.allclose(made.encode(IDS), before)
         torch.testing.assert_close(made.encode(IDS), before, rtol=0, atol=0)
 
@@ -268,7 +268,7 @@ def test_what_all_words_share_of_a_sense_is_the_same_everywhere() -> None:
         changed[:, 2] += shift
         return changed
 
-    with watching(made, {"senses": add}):
+    with hooked(made, {"senses": add}):
         after = made.encode(IDS)
     torch.testing.assert_close(after - before, shift.expand_as(before), rtol=1e-9, atol=1e-10)
 

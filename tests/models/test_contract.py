@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from satchel.nn.sites import recording, sites, watching
+from satchel.nn.sites import hooked, recording, sites
 from tests.models.encoders import OF_VECTORS, SETTINGS, VOCABULARY, make
 
 every_encoder = pytest.mark.parametrize("name", SETTINGS)
@@ -146,7 +146,7 @@ def test_every_site_can_be_read_and_reading_changes_nothing(name: str, causal: b
     assert all(values for values in found.values()), "a site that nothing passes"
     torch.testing.assert_close(seen, encoder.encode(ids), rtol=1e-12, atol=1e-12)
     assert torch.equal(found["encoded"][0], seen)
-    with watching(encoder, {}):
+    with hooked(encoder, {}):
         assert torch.equal(encoder.encode(ids), encoder.encode(ids))
 
 

@@ -5,17 +5,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from satchel.models.build import SIZES, build_encoder, size_tree
-from satchel.models.costs import count, weightless
+from satchel.models.costs import count, meta_device
 from satchel.models.presets import PRESETS, Preset
 from satchel.models.transformer import Transformer, gpt2
-from satchel.nn.sites import sites, watching
+from satchel.nn.sites import hooked, sites
 from satchel.tasks.language import LanguageNetwork
 from tests.models.encoders import SETTINGS, VOCABULARY
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_parameters_are_those_of_the_modules(name: str) -> None:
-    with weightless():
+    with meta_device():
         counted = count(build_encoder(SETTINGS[name], VOCABULARY, causal=True), 16)
     made = build_encoder(SETTINGS[name], VOCABULARY, causal=True)
     assert counted.parameters == sum(parameter.numel() for parameter in made.parameters())
@@ -36,7 +36,7 @@ def test_the_operations_are_those_that_torch_counts(name: str) -> None:
     network = LanguageNetwork(encoder)
     # torch has no count for its fused attention on a processor: what is watched is done with plain products.
     watched = {name: _look for name in sites(network) if name.endswith("attention.weights")}
-    with watching(network, watched), FlopCounterMode(display=False) as counter:
+    with hooked(network, watched), FlopCounterMode(display=False) as counter:
         network(torch.zeros(1, length, dtype=torch.long))
     counted = count(encoder, length, tied_logits=encoder.embedding)
     assert counter.get_total_flops() == length * counted.operations
@@ -46,7 +46,7 @@ def test_the_operations_are_those_that_torch_counts(name: str) -> None:
 @pytest.mark.item(61)
 def test_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -> None:
     settings = gpt2(width=512, layers=6, heads=8, bias=False, norm="none", positions="none")
-    with weightless():
+    with meta_device():
         costs = {cost.component: cost for cost in count(Transformer(settings, 1000, causal=True), 128).components}
     assert costs["feed-forward"].parameters == 2 * costs["QKVO"].parameters == 6 * 8 * 512**2
     assert costs["embeddings"].parameters == 512_000
@@ -70,7 +70,7 @@ def test_the_sizes_of_gpt3_and_their_two_misprints() -> None:
     assert PRESETS["gpt3-175b"].count().parameters == pytest.approx(174.6e9, rel=1e-3)
     assert PRESETS["gpt3-xl"].count().parameters == pytest.approx(1.517e9, rel=1e-3)
     settings = gpt2(width=2048, layers=24, heads=16, context=2048)
-    with weightless():
+    with meta_device():
         assert count(Transformer(settings, 50257, causal=True), 1).parameters == pytest.approx(1.3e9, rel=0.02)
     assert "16 heads" in PRESETS["gpt3-xl"].note
     assert "5120" in PRESETS["gpt3-13b"].note
@@ -84,5 +84,5 @@ def test_the_named_sizes_are_the_promised_ones() -> None:
     # The paper's Transformers: V 50264, 512 positions.
     for name, total in (("micro", 30_145_536), ("mini", 71_886_080), ("small", 124_051_968)):
         settings = gpt2(**size_tree("transformer", name))
-        with weightless():
+        with meta_device():
             assert count(Transformer(settings, 50264, causal=True), 1).parameters == total

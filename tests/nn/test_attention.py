@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from satchel.nn.attention import Additive, Dot, General, KeyValues, MultiHead, attend, causal_mask, self_attend, softmax
+from satchel.nn.attention import Additive, Dot, General, MultiHead, attend, causal_mask, self_attend, softmax
+from satchel.nn.kv_cache import KeyValues
 from satchel.nn.positions import Alibi, Rotary
-from satchel.nn.sites import recording, watching
+from satchel.nn.sites import hooked, recording
 
 AABA = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
 
@@ -221,7 +222,7 @@ def test_a_query_that_may_look_at_nothing_gets_zeros(watched: bool, positions: A
     layer = MultiHead(8, 2, bias=False, positions=positions).double()
     keep = torch.tensor([[True, True, False], [False, False, False]])[:, None, None, :]
     x = random(2, 3, 8).requires_grad_()
-    with watching(layer, {"weights": lambda value: None} if watched else {}):
+    with hooked(layer, {"weights": lambda value: None} if watched else {}):
         found = layer(x, mask=keep)
     assert torch.equal(found[1], torch.zeros_like(found[1]))
     found.sum().backward()

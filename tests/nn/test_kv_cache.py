@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from satchel.nn.kv_cache import ROOM, AppendBuffer
+from satchel.nn.kv_cache import SPARE_POSITIONS, AppendBuffer
 
-PARTS = [1, 3, 1, ROOM, 1, 2 * ROOM, 1]
+PARTS = [1, 3, 1, SPARE_POSITIONS, 1, 2 * SPARE_POSITIONS, 1]
 
 
 def numbers(places: int, seed: int) -> Tensor:

@@ -31,14 +31,14 @@ def expected(module: Linear, x: torch.Tensor) -> torch.Tensor:
 
 
 def is_laid_out(module: Linear) -> bool:
-    return bool(module.product._laid_out)
+    return bool(module.product._layouts)
 
 
-@pytest.mark.parametrize("shape", [(4,), (1, 8), (2, 3, 4), (linear.FEW_ROWS + 1,)])
+@pytest.mark.parametrize("shape", [(4,), (1, 8), (2, 3, 4), (linear.MAX_ROWS + 1,)])
 def test_few_rows_and_many_get_the_usual_product(large: Linear, shape: tuple[int, ...]) -> None:
     x = torch.randn(*shape, WIDTH)
     torch.testing.assert_close(answer(large, x), expected(large, x), rtol=1e-5, atol=1e-5)
-    assert is_laid_out(large) == (x.numel() // WIDTH <= linear.FEW_ROWS)
+    assert is_laid_out(large) == (x.numel() // WIDTH <= linear.MAX_ROWS)
 
 
 def test_some_outputs_are_those_rows_of_all(large: Linear) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from satchel.errors import SettingsError
 from satchel.nn.attention import MultiHead
-from satchel.nn.sites import Site, recording, sites, watching
+from satchel.nn.sites import Site, hooked, recording, sites
 
 
 class Doubling(nn.Module):
@@ -33,14 +33,14 @@ def test_what_passes_is_recorded_and_can_be_rewritten() -> None:
         network(3 * x)
     assert [value.tolist() for value in found["inner"]] == [[1, 1], [3, 3]]
     assert [value.tolist() for value in found["outer"]] == [[2, 2], [6, 6]]
-    with watching(network, {"inner": lambda value: value + 1}):
+    with hooked(network, {"inner": lambda value: value + 1}):
         assert network(x).tolist() == [4, 4]
     assert network(x).tolist() == [2, 2]
 
 
 def test_who_watches_inside_does_not_blind_who_watches_outside() -> None:
     network, x = Doubling(), torch.ones(1)
-    with recording(network, "outer") as found, watching(network, {"inner": lambda value: 10 * value}):
+    with recording(network, "outer") as found, hooked(network, {"inner": lambda value: 10 * value}):
         network(x)
     assert found["outer"][0].item() == 20
 
@@ -48,7 +48,7 @@ def test_who_watches_inside_does_not_blind_who_watches_outside() -> None:
 def test_another_thread_sees_the_network_as_it_is() -> None:
     network, x = Doubling(), torch.ones(1)
     results = []
-    with watching(network, {"inner": lambda value: value + 1}):
+    with hooked(network, {"inner": lambda value: value + 1}):
         thread = threading.Thread(target=lambda: results.append(network(x).item()))
         thread.start()
         thread.join()
@@ -58,24 +58,24 @@ def test_another_thread_sees_the_network_as_it_is() -> None:
 
 def test_after_an_error_nobody_watches_any_more() -> None:
     network = Doubling()
-    with pytest.raises(ZeroDivisionError), watching(network, {"inner": lambda value: value + 1}):
+    with pytest.raises(ZeroDivisionError), hooked(network, {"inner": lambda value: value + 1}):
         raise ZeroDivisionError
-    assert not network.inner.is_watched
+    assert not network.inner.is_hooked
 
 
-def test_an_unknown_site_is_told_with_those_there_are() -> None:
+def test_an_unknown_site_is_an_error_that_lists_the_sites() -> None:
     with (
-        pytest.raises(SettingsError, match=r"there is no site outr\nthere is inner, outer"),
-        watching(Doubling(), {"outr": lambda value: None}),
+        pytest.raises(SettingsError, match=r"unknown site outr\nthe sites are inner, outer"),
+        hooked(Doubling(), {"outr": lambda value: None}),
     ):
         pass
-    with pytest.raises(SettingsError, match=r"no site fits x\*"), recording(Doubling(), "x*"):
+    with pytest.raises(SettingsError, match=r"no site matches x\*"), recording(Doubling(), "x*"):
         pass
 
 
 def test_reading_another_site_keeps_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = MultiHead(4, 2)
-    monkeypatch.setattr(MultiHead, "_visible", lambda *arguments: pytest.fail("nobody asked for the weights"))
+    monkeypatch.setattr(MultiHead, "_explicit", lambda *arguments: pytest.fail("nobody asked for the weights"))
     with recording(layer, "queries", "outputs") as found:
         layer(torch.ones(1, 3, 4))
     assert found["queries"][0].shape == (1, 2, 3, 2)

@@ -31,7 +31,7 @@ class ChangedSite(Site):
         return super().forward(value)
 
     @property
-    def is_watched(self) -> bool:
+    def is_hooked(self) -> bool:
         return True
 
 

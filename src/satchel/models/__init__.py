@@ -1,10 +1,10 @@
-"""Encoders: token ids in, one context-sensitive vector per position out; and pair models, which read one text first."""
+"""Encoders (ids to one vector per position) and pair models (target vectors given a source)."""
 
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.backpack_pair import BackpackPair, BackpackPairSettings
 from satchel.models.build import build_encoder, build_pair
 from satchel.models.dan import Dan, DanSettings
-from satchel.models.encoder import CausalEncoder, Encoder, State
+from satchel.models.encoder import CausalEncoder, Contextualiser, Encoder, State
 from satchel.models.pair import DecoderOnly, PairModel, PairState
 from satchel.models.recurrent import Recurrent, RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPair, RecurrentPairSettings
@@ -18,6 +18,7 @@ __all__ = [
     "BackpackPairSettings",
     "BackpackSettings",
     "CausalEncoder",
+    "Contextualiser",
     "Dan",
     "DanSettings",
     "DecoderOnly",

@@ -130,7 +130,7 @@ class Backpack(CausalEncoder):
                 self.sense_weights(self._uniform_weights(x_BTD, length, mask)), senses_BSND
             )
         queries, keys = self.sense_attention.queries_and_keys(self.contextualiser(x_BTD, keep_BT))
-        if self.causal and keep_BT is None and not self.sense_weights.is_watched:
+        if self.causal and keep_BT is None and not self.sense_weights.is_hooked:
             return self.scale * weighted_sum_in_blocks(self.sense_attention, queries, keys, senses_BSND)
         mask = visible_mask(length, length, keep_BT, causal=self.causal)
         return self.scale * weighted_sum(self.sense_weights(self.sense_attention(queries, keys, mask)), senses_BSND)

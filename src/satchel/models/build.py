@@ -1,4 +1,4 @@
-"""From settings to an encoder or a pair model, and the sizes people choose by name."""
+"""Construction of encoders and pair models from settings, and named model sizes."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ PairSettings = Annotated[
     RecurrentPairSettings | TransformerPairSettings | BackpackPairSettings, Field(discriminator="kind")
 ]
 
-# Width, layers, heads, context, senses; recurrent ones have their own widths and layers.
+# Named sizes: width, layers, heads, context, senses; for recurrent encoders: width, layers.
 SIZES = {
     "nano": (128, 4, 4, 128, 8),
     "tiny": (256, 5, 4, 256, 16),
@@ -36,7 +36,7 @@ RECURRENT_SIZES = {"nano": (128, 1), "tiny": (256, 2), "micro": (512, 2), "mini"
 
 
 def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -> CausalEncoder:
-    """Return a new encoder with random weights."""
+    """Return an encoder with initial weights."""
     match settings:
         case DanSettings():
             return Dan(settings, vocabulary, causal=causal)
@@ -44,34 +44,34 @@ def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -
             return Window(settings, vocabulary, causal=causal)
         case RecurrentSettings():
             return Recurrent(settings, vocabulary, causal=causal)
-        case BackpackSettings():  # before the Transformer's, whose they are too
+        case BackpackSettings():  # a subclass of TransformerSettings
             return Backpack(settings, vocabulary, causal=causal)
         case TransformerSettings():
             return Transformer(settings, vocabulary, causal=causal)
 
 
 def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) -> PairModel:
-    """Return a new pair model with random weights."""
+    """Return a pair model with initial weights."""
     match settings:
         case RecurrentPairSettings():
             return RecurrentPair(settings, source_vocabulary, vocabulary)
         case BackpackPairSettings():
             return BackpackPair(settings, source_vocabulary, vocabulary)
         case TransformerPairSettings(form="decoder-only"):
-            # Source and target are one text.
-            both = settings.model_copy(update={"context": 2 * settings.context})
-            return DecoderOnly(Transformer(both, vocabulary, causal=True))
+            # The context window contains source and target.
+            doubled = settings.model_copy(update={"context": 2 * settings.context})
+            return DecoderOnly(Transformer(doubled, vocabulary, causal=True))
         case TransformerPairSettings():
             layers = settings.layers if settings.decoder_layers is None else settings.decoder_layers
             return TransformerPair(settings, source_vocabulary, vocabulary, layers=layers, shared=settings.shared)
 
 
 def size_tree(kind: str, size: str) -> dict[str, int]:
-    """Return the settings that the name of a size stands for, for one kind of encoder."""
+    """Return the settings of a named size for a kind of encoder."""
     width, layers, heads, context, senses = SIZES[size]
     if kind in ("transformer", "backpack"):
-        own = {"senses": senses} if kind == "backpack" else {}
-        return {"width": width, "layers": layers, "heads": heads, "context": context, **own}
+        tree = {"width": width, "layers": layers, "heads": heads, "context": context}
+        return {**tree, "senses": senses} if kind == "backpack" else tree
     if kind in ("rnn", "gru", "lstm"):
         width, layers = RECURRENT_SIZES[size]
         return {"width": width, "layers": layers}

@@ -1,7 +1,7 @@
-"""What a network costs: parameters, and floating-point operations per token, by component.
+"""Parameters and floating-point operations per token of a network, by component.
 
-The parameters are those of the modules themselves, made without memory (torch's `meta` device), so that a model of
-any size can be counted. An operation is a multiplication or an addition: each weight of a matrix does two per token.
+Modules can be counted on PyTorch's `meta` device, which allocates no memory. An operation is a multiplication or an
+addition, so each element of a matrix costs two per token.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one component takes: parameters, and operations to read one token."""
+    """Parameters of a component, and operations of its forward pass for one token."""
 
     component: str
     parameters: int
@@ -42,7 +42,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """What all components take."""
+    """Costs of all components."""
 
     components: tuple[Cost, ...]
 
@@ -56,43 +56,42 @@ class Costs:
 
     @property
     def training_operations(self) -> int:
-        """To learn from one token: once forward, and twice as much backward."""
+        """Operations per token of training: the backward pass costs twice as much as the forward pass."""
         return 3 * self.operations
 
 
 def count(network: nn.Module, length: int, tied_logits: nn.Embedding | None = None) -> Costs:
-    """Return the costs of a network that reads `length` tokens at once.
+    """Return the costs of a network that encodes `length` tokens at once.
 
-    Attention is counted over all of them for each token, as a product of whole matrices does it; a kernel that skips
-    what is masked does half of that. Senses are counted as if they were made anew for every token; those of a distinct
-    word are made once. `tied_logits` are scores made with the vectors of the words themselves.
+    Attention is counted as a product of full matrices; a kernel that skips masked keys needs half of the operations.
+    Sense vectors are counted once per token, although equal tokens share them. `tied_logits` is the embedding that a
+    tied head uses as output matrix.
     """
     parameters: dict[str, int] = {}
     operations: dict[str, int] = {}
-    for component, weights, used in _parts(network, length):
-        parameters[component] = parameters.get(component, 0) + weights
-        operations[component] = operations.get(component, 0) + used
+    for component, parameter_count, operation_count in _parts(network, length):
+        parameters[component] = parameters.get(component, 0) + parameter_count
+        operations[component] = operations.get(component, 0) + operation_count
     if tied_logits is not None:
         operations["logits"] = operations.get("logits", 0) + 2 * tied_logits.weight.numel()
         parameters.setdefault("logits", 0)
-    found = [
-        Cost(name, parameters[name], operations[name]) for name in ORDER if name in parameters or name in operations
-    ]
-    return Costs(tuple(found))
+    names = [name for name in ORDER if name in parameters or name in operations]
+    return Costs(tuple(Cost(name, parameters[name], operations[name]) for name in names))
 
 
 def _parts(network: nn.Module, length: int) -> Iterator[tuple[str, int, int]]:
-    """Return component, parameters and operations of each module that has any; nothing is counted twice."""
+    """Yield component, parameters and operations of each module; shared parameters are counted once."""
     seen: set[int] = set()
     stack: list[tuple[nn.Module, str]] = [(network, "other")]
     while stack:
         module, component = stack.pop()
         component = _component(module, component)
-        own = [parameter for parameter in module.parameters(recurse=False) if id(parameter) not in seen]
-        seen.update(map(id, own))
-        matrices = 0 if component in ("embeddings", "positions") else sum(p.numel() for p in own if p.dim() > 1)
-        if own:
-            yield component, sum(parameter.numel() for parameter in own), 2 * matrices
+        parameters = [parameter for parameter in module.parameters(recurse=False) if id(parameter) not in seen]
+        seen.update(map(id, parameters))
+        is_lookup = component in ("embeddings", "positions")
+        matrices = 0 if is_lookup else sum(parameter.numel() for parameter in parameters if parameter.dim() > 1)
+        if parameters:
+            yield component, sum(parameter.numel() for parameter in parameters), 2 * matrices
         if isinstance(module, MultiHead):
             yield "attention", 0, 2 * length * module.heads * (module.key_width + module.value_width)
         if isinstance(module, SenseAttention):
@@ -101,7 +100,7 @@ def _parts(network: nn.Module, length: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _component(module: nn.Module, inherited: str) -> str:
-    """Return what a module is part of: what it is itself, or else what it stands in."""
+    """Return the component of a module: by its type, or else that of its parent."""
     match module:
         case SenseNetwork():
             return "senses"
@@ -126,6 +125,6 @@ def _component(module: nn.Module, inherited: str) -> str:
     return inherited
 
 
-def weightless() -> torch.device:
-    """Return the device on which modules have shapes and no numbers."""
+def meta_device() -> torch.device:
+    """Return the device on which tensors have shapes but no memory."""
     return torch.device("meta")

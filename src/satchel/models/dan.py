@@ -1,4 +1,7 @@
-"""Deep averaging networks: the mean of the words, then a feed-forward net (Iyyer et al., 2015)."""
+"""Deep averaging networks: a feed-forward network on the mean of the embeddings (Iyyer et al., 2015).
+
+Shapes: B batch, T time, D width.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,46 +11,45 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from satchel.models.encoder import CausalEncoder, State, prefix_counts
-from satchel.models.settings import ModelSettings
+from satchel.models.settings import DROPOUT, ModelSettings
 from satchel.nn.dropout import Dropout
 
-# What stands before the first word.
-NOTHING = -1
+# Id of the token before the first one, in bigrams.
+START = -1
 
 
 class DanSettings(ModelSettings):
-    """A deep averaging network."""
+    """Settings of a deep averaging network."""
 
-    kind: Literal["dan"] = Field("dan", description="the mean of the embeddings, then a feed-forward net")
-    width: int = Field(128, ge=1, description="of all vectors")
-    layers: int = Field(2, ge=0, description="hidden layers after the mean")
+    kind: Literal["dan"] = Field("dan", description="Feed-forward network on the mean of the embeddings")
+    width: int = Field(128, ge=1, description="Size of embeddings and hidden layers")
+    layers: int = Field(2, ge=0, description="Number of hidden layers after the mean")
     average: Literal["mean", "root"] = Field(
-        "mean", description="the sum of the words over their number, or over its root: then long texts say more"
+        "mean", description="Divide the sum of the embeddings by their number (mean) or its square root (root)"
     )
-    bigrams: int = Field(0, ge=0, le=1 << 26, description="pairs of words have vectors too: how many; 0 for none")
-    dropout: float = Field(0.0, ge=0, lt=1, description="the share of numbers that are left out in training")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="the share of words that are left out in training")
+    bigrams: int = Field(0, ge=0, le=1 << 26, description="Number of hashed bigram embeddings; 0: no bigrams")
+    dropout: float = DROPOUT
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Fraction of tokens dropped in training")
 
 
 @dataclass
 class DanState:
-    """The sum of the vectors read so far, how many they are, and the last word."""
+    """The sum of the embeddings so far, their number, and the last id."""
 
     total_BD: Tensor
     count: int
     last_B: Tensor
 
     def select(self, rows: Tensor) -> "DanState":
-        """Return the state of some rows."""
+        """Return the state of the given rows."""
         return DanState(self.total_BD[rows], self.count, self.last_B[rows])
 
 
 class Dan(CausalEncoder):
-    """The mean of what came before, itself included, through a feed-forward net; or of everything, if not causal.
+    """Feed-forward network on the mean of the embeddings: up to each position if causal, else of the whole text.
 
-    It does not know the order of the words: that is what it is there to show. With `bigrams` it knows of each word
-    which one stood before it: every pair has a vector that is added to the word's own. Pairs share vectors by chance
-    where there are more of them than vectors.
+    Without `bigrams` the output does not depend on the order of tokens. With `bigrams`, the embedding of a hashed
+    bigram is added to that of its second token; bigrams with the same hash share an embedding.
     """
 
     def __init__(self, settings: DanSettings, vocabulary: int, *, causal: bool) -> None:
@@ -61,22 +63,22 @@ class Dan(CausalEncoder):
         self.power = 1.0 if settings.average == "mean" else 0.5
 
     def embed(self, ids_BT: Tensor) -> Tensor:
-        """Return the (B, T, D) vectors of the words, and of the pairs they end."""
-        return self._embed(ids_BT, ids_BT.new_full((len(ids_BT),), NOTHING))
+        """Return the embeddings (B, T, D), with those of bigrams added."""
+        return self._embed(ids_BT, ids_BT.new_full((len(ids_BT),), START))
 
-    def _embed(self, ids_BT: Tensor, before_B: Tensor) -> Tensor:
+    def _embed(self, ids_BT: Tensor, previous_B: Tensor) -> Tensor:
         vectors = self.embedding(ids_BT)
         if self.pairs is not None:
-            before_BT = torch.cat([before_B[:, None], ids_BT[:, :-1]], dim=1)
-            vectors = vectors + self.pairs(_places(before_BT, ids_BT, self.pairs.num_embeddings))
+            previous_BT = torch.cat([previous_B[:, None], ids_BT[:, :-1]], dim=1)
+            vectors = vectors + self.pairs(_bigram_hash(previous_BT, ids_BT, self.pairs.num_embeddings))
         embedded: Tensor = self.embedded(vectors)
         return embedded
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the mean up to each position, or of the whole row at each, through the net."""
-        if share := self.word_dropout.share:
-            stay_BT = torch.rand(x_BTD.shape[:2], device=x_BTD.device) >= share
-            keep_BT = stay_BT if keep_BT is None else keep_BT & stay_BT
+        """Return the output of the network for the mean at each position."""
+        if rate := self.word_dropout.rate:
+            kept_BT = torch.rand(x_BTD.shape[:2], device=x_BTD.device) >= rate
+            keep_BT = kept_BT if keep_BT is None else keep_BT & kept_BT
         if keep_BT is not None:
             x_BTD = x_BTD * keep_BT[..., None]
         counts_BT1 = prefix_counts(keep_BT, x_BTD)
@@ -91,19 +93,19 @@ class Dan(CausalEncoder):
         return x
 
     def start(self, batch: int) -> DanState:
-        """Return the state of nothing read."""
+        """Return a sum of zero."""
         weight = self.embedding.weight
-        return DanState(weight.new_zeros(batch, self.width), 0, torch.full((batch,), NOTHING, device=weight.device))
+        return DanState(weight.new_zeros(batch, self.width), 0, torch.full((batch,), START, device=weight.device))
 
     def step(self, ids_BT: Tensor, state: State) -> tuple[Tensor, DanState]:
-        """Return the encodings of the next tokens, and the state after them."""
-        assert self.causal, "an encoder that sees what comes later cannot go on"
+        """Return the encodings of the next tokens and the state after them."""
+        assert self.causal, "incremental decoding needs a causal encoder"
         assert isinstance(state, DanState)
         encoded, following = self.step_vectors(self._embed(ids_BT, state.last_B), state)
         return self.encoded(encoded), DanState(following.total_BD, following.count, ids_BT[:, -1])
 
     def step_vectors(self, x_BTD: Tensor, state: State) -> tuple[Tensor, DanState]:
-        """Return the encodings of the next vectors."""
+        """Return the outputs at the next positions and the state after them, with the last id unchanged."""
         assert isinstance(state, DanState)
         sums_BTD = state.total_BD[:, None] + x_BTD.cumsum(dim=1)
         counts_T = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device, dtype=x_BTD.dtype) + state.count
@@ -111,8 +113,8 @@ class Dan(CausalEncoder):
         return self._feed_forward(sums_BTD / counts_T[None, :, None] ** self.power), following
 
 
-def _places(before_BT: Tensor, ids_BT: Tensor, count: int) -> Tensor:
-    """Return which of `count` vectors each pair has: the same always, and as good as by chance."""
-    mixed = ((before_BT + 2) * 0x9E3779B1 + ids_BT) * 0x85EBCA6B & 0x7FFFFFFFFFFF
-    places: Tensor = (mixed ^ (mixed >> 23)) % count
-    return places
+def _bigram_hash(previous_BT: Tensor, ids_BT: Tensor, size: int) -> Tensor:
+    """Return a hash in [0, size) of each bigram."""
+    mixed = ((previous_BT + 2) * 0x9E3779B1 + ids_BT) * 0x85EBCA6B & 0x7FFFFFFFFFFF
+    hashes: Tensor = (mixed ^ (mixed >> 23)) % size
+    return hashes

@@ -1,6 +1,7 @@
-"""The models of three papers, to be counted: GPT-3's eight sizes (Brown et al., 2020, table 2.1), the variations of the
-first Transformer (Vaswani et al., 2017, table 3), and the Backpacks (Hewitt et al., 2023). What the papers print stands
-beside what the shapes give."""
+"""Parameter counts of published models, beside those printed in the papers.
+
+GPT-3 (Brown et al., 2020, table 2.1), the Transformer (Vaswani et al., 2017, table 3), Backpacks (Hewitt et al., 2023).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from torch import nn
 
 from satchel.models.backpack import Backpack
 from satchel.models.backpack import published as backpack_settings
-from satchel.models.costs import Costs, count, weightless
+from satchel.models.costs import Costs, count, meta_device
 from satchel.models.transformer import Transformer, gpt2
 from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import Block, FeedForward
@@ -21,17 +22,17 @@ BACKPACK_VOCABULARY, BACKPACK_CONTEXT, BACKPACK_SENSES = 50264, 512, 16
 
 @dataclass(frozen=True)
 class Preset:
-    """A model of a paper: its shape, what the paper says it has, and how to count it."""
+    """A published model: its shape, the published number of parameters, and a function that counts its costs."""
 
     name: str
     shape: dict[str, int]
-    published: float  # parameters
+    published: float
     count: Callable[[], Costs]
     note: str = ""
 
 
 def _gpt(layers: int, width: int, heads: int, head_width: int) -> Callable[[], Costs]:
-    def counted() -> Costs:
+    def count_costs() -> Costs:
         settings = gpt2(
             width=width,
             layers=layers,
@@ -40,26 +41,26 @@ def _gpt(layers: int, width: int, heads: int, head_width: int) -> Callable[[], C
             value_width=head_width,
             context=GPT_CONTEXT,
         )
-        with weightless():
+        with meta_device():
             encoder = Transformer(settings, GPT_VOCABULARY, causal=True)
         return count(encoder, GPT_CONTEXT, tied_logits=encoder.embedding)
 
-    return counted
+    return count_costs
 
 
 def _pair(layers: int, width: int, hidden: int, heads: int, key_width: int, value_width: int) -> Callable[[], Costs]:
-    def counted() -> Costs:
+    def count_costs() -> Costs:
         def attention() -> MultiHead:
             return MultiHead(width, heads, key_width=key_width, value_width=value_width, bias=False)
 
-        with weightless():
+        with meta_device():
             embedding = nn.Embedding(PAIR_VOCABULARY, width)
             blocks = [Block(attention(), FeedForward(width, hidden, "relu"), norm="post") for _ in range(2 * layers)]
-            crossed = [nn.ModuleList([attention(), nn.LayerNorm(width)]) for _ in range(layers)]
-        network = nn.ModuleList([embedding, *blocks, *crossed])
+            cross_attention = [nn.ModuleList([attention(), nn.LayerNorm(width)]) for _ in range(layers)]
+        network = nn.ModuleList([embedding, *blocks, *cross_attention])
         return count(network, PAIR_LENGTH, tied_logits=embedding)
 
-    return counted
+    return count_costs
 
 
 def _gpts() -> list[Preset]:
@@ -67,10 +68,18 @@ def _gpts() -> list[Preset]:
         ("gpt3-small", 12, 768, 12, 64, 125e6, ""),
         ("gpt3-medium", 24, 1024, 16, 64, 350e6, ""),
         ("gpt3-large", 24, 1536, 16, 96, 760e6, ""),
-        ("gpt3-xl", 24, 2048, 24, 128, 1.3e9, "24 heads of 128 are wider than 2048: 16 heads give the published total"),
+        (
+            "gpt3-xl",
+            24,
+            2048,
+            24,
+            128,
+            1.3e9,
+            "24 heads of 128 exceed the width of 2048; 16 heads give the published number",
+        ),
         ("gpt3-2.7b", 32, 2560, 32, 80, 2.7e9, ""),
         ("gpt3-6.7b", 32, 4096, 32, 128, 6.7e9, ""),
-        ("gpt3-13b", 40, 5140, 40, 128, 13e9, "40 heads of 128 make 5120, not the printed 5140"),
+        ("gpt3-13b", 40, 5140, 40, 128, 13e9, "40 heads of 128 give a width of 5120 instead of the printed 5140"),
         ("gpt3-175b", 96, 12288, 96, 128, 175e9, ""),
     ]
     return [
@@ -108,7 +117,7 @@ def _transformers() -> list[Preset]:
     for name, change, published in changes:
         shape = base | change
         note = (
-            "with 37,000 shared pieces the shapes give some 2 M less than the paper's rounded totals"
+            "with a shared vocabulary of 37,000, about 2 M fewer parameters than published (rounded)"
             if not change
             else ""
         )
@@ -117,15 +126,15 @@ def _transformers() -> list[Preset]:
 
 
 def _backpack(layers: int, width: int, heads: int) -> Callable[[], Costs]:
-    def counted() -> Costs:
+    def count_costs() -> Costs:
         settings = backpack_settings(
             width=width, layers=layers, heads=heads, context=BACKPACK_CONTEXT, senses=BACKPACK_SENSES
         )
-        with weightless():
+        with meta_device():
             encoder = Backpack(settings, BACKPACK_VOCABULARY, causal=True)
         return count(encoder, BACKPACK_CONTEXT, tied_logits=encoder.embedding)
 
-    return counted
+    return count_costs
 
 
 def _backpacks() -> list[Preset]:
@@ -138,10 +147,10 @@ def _backpacks() -> list[Preset]:
         Preset(
             name,
             {"layers": layers, "width": width, "heads": heads, "senses": BACKPACK_SENSES},
-            said,
+            published,
             _backpack(layers, width, heads),
         )
-        for name, layers, width, heads, said in rows
+        for name, layers, width, heads, published in rows
     ]
 
 

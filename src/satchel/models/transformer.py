@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from satchel.models.encoder import CausalEncoder, Contextualiser, State, discard_embedding_draws
 from satchel.models.settings import DROPOUT, ModelSettings
-from satchel.nn.attention import Heads, KeyValues, MultiHead, Scale
+from satchel.nn.attention import Heads, MultiHead, Scale
 from satchel.nn.blocks import Activation, Block, FeedForward, Norm
 from satchel.nn.dropout import Dropout
+from satchel.nn.kv_cache import KeyValues
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.positions import Alibi, Learned, Positions, Rotary, Sinusoidal
 

@@ -1,10 +1,12 @@
-"""Layers: attention, positions, blocks, recurrence, sites. They take plain arguments and know nothing of text."""
+"""Layers: attention, position encodings, Transformer blocks, recurrent layers, sites. Layers take plain arguments."""
 
-from satchel.nn.attention import Additive, Dot, General, KeyValues, MultiHead, attend, causal_mask, self_attend, softmax
+from satchel.nn.attention import Additive, Dot, General, MultiHead, attend, causal_mask, self_attend, softmax
 from satchel.nn.blocks import Block, FeedForward
+from satchel.nn.inference import inference
+from satchel.nn.kv_cache import KeyValues
 from satchel.nn.positions import Alibi, Learned, Rotary, Sinusoidal, sinusoids
 from satchel.nn.recurrence import RecurrentLayer
-from satchel.nn.sites import Site, recording, sites, watching
+from satchel.nn.sites import Site, hooked, recording, sites
 
 __all__ = [
     "Additive",
@@ -22,10 +24,11 @@ __all__ = [
     "Site",
     "attend",
     "causal_mask",
+    "hooked",
+    "inference",
     "recording",
     "self_attend",
     "sinusoids",
     "sites",
     "softmax",
-    "watching",
 ]

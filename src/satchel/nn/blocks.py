@@ -1,6 +1,6 @@
-"""Blocks: attention and a feed-forward net, each with a residual and a norm around it.
+"""Transformer blocks: attention and a feed-forward network, each with a residual connection and a norm.
 
-Letters: B batch, T time, D width.
+Shapes: B batch, T time, D width.
 """
 
 from typing import Any, Literal
@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.nn.attention import KeyValues, MultiHead
+from satchel.nn.attention import MultiHead
 from satchel.nn.dropout import Dropout
+from satchel.nn.kv_cache import KeyValues
 from satchel.nn.linear import Linear
 from satchel.nn.norms import NormKind, make_norm
 from satchel.nn.sites import Site
@@ -20,22 +21,23 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "squared-relu", "swiglu"]
 
 
 class FeedForward(nn.Module):
-    """A net of one hidden layer that sees each position by itself. `swiglu` has a gate beside the hidden layer."""
+    """A position-wise network with one hidden layer."""
 
     def __init__(
         self, width: int, hidden: int, activation: Activation = "gelu", *, bias: bool = True, dropout: float = 0.0
     ) -> None:
         super().__init__()
         self.activation = activation
+        # SwiGLU computes a gate beside the hidden layer.
         self.widen = Linear(width, 2 * hidden if activation == "swiglu" else hidden, bias=bias)
         self.narrow = Linear(hidden, width, bias=bias)
         self.dropout = Dropout(dropout)
         self.hidden = Site()
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        """Return as many vectors of the same width."""
-        found: Tensor = self.dropout(self.narrow(self.hidden(self._activate(self.widen(x_BTD)))))
-        return found
+        """Return the outputs (B, T, D)."""
+        outputs: Tensor = self.dropout(self.narrow(self.hidden(self._activate(self.widen(x_BTD)))))
+        return outputs
 
     def _activate(self, x: Tensor) -> Tensor:
         match self.activation:
@@ -54,30 +56,27 @@ class FeedForward(nn.Module):
 
 
 class _SquaredRelu(torch.autograd.Function):
-    """The square of what is above zero. One tensor is kept for the way back, and passed over once: torch takes two."""
+    """relu(x)**2, with gradient 2 relu(x). One tensor is saved and read by backward; PyTorch would save two."""
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
-        above = x.relu()
-        context.save_for_backward(above)
-        return above * above
+        positive = x.relu()
+        context.save_for_backward(positive)
+        return positive * positive
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context: Any, *gradients: Tensor) -> Tensor:
-        (above,) = context.saved_tensors
-        found: Tensor = (gradients[0] * above).mul_(2)
-        return found
+        (positive,) = context.saved_tensors
+        gradient: Tensor = (gradients[0] * positive).mul_(2)
+        return gradient
 
 
 class Block(nn.Module):
-    """Lets positions look at each other, then thinks about each; what comes in is added to what comes out.
+    """A Transformer block: self-attention, optional cross-attention, and a feed-forward network.
 
-    With `cross`, positions also look at a memory, after they have looked at each other. Several rows may share a row
-    of it: those of one text stand together.
-
-    The norm stands before each part (`pre`), after the sum (`post`, as the Transformer was first described), or
-    nowhere; `residual=False` leaves the sums out, which is there to show what they are for.
+    `norm` is before each sublayer (`pre`), after the residual sum (`post`, Vaswani et al., 2017) or absent (`none`).
+    Several rows of the batch may share a row of the memory; they are adjacent.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.attention, self.feedforward, self.cross = attention, feedforward, cross
-        self.place, self.residual = norm, residual
+        self.is_pre_norm, self.residual = norm == "pre", residual
         has_norm = norm != "none"
         self.attention_norm = make_norm(norm_kind, attention.width, bias) if has_norm else nn.Identity()
         self.cross_norm = make_norm(norm_kind, attention.width, bias) if has_norm and cross else nn.Identity()
@@ -112,26 +111,25 @@ class Block(nn.Module):
         memory: KeyValues | None = None,
         memory_mask: Tensor | None = None,
     ) -> Tensor:
-        """Return as many vectors, each of which has looked at those the mask allows, and at the memory."""
-        pre = self.place == "pre"
-        found = self.attention(self.attention_norm(x_BTD) if pre else x_BTD, mask=mask, causal=causal, past=past)
-        x_BTD = self._joined(x_BTD, self.dropout(found))
+        """Return the outputs (B, T, D). `past` is the KV cache of self-attention."""
+        pre = self.is_pre_norm
+        update = self.attention(self.attention_norm(x_BTD) if pre else x_BTD, mask=mask, causal=causal, past=past)
+        x_BTD = self._add(x_BTD, self.dropout(update))
         x_BTD = self.attended(x_BTD if pre else self.attention_norm(x_BTD))
         if self.cross is not None and memory is not None:
-            found = self._looked_up(self.cross_norm(x_BTD) if pre else x_BTD, memory, memory_mask)
-            x_BTD = self._joined(x_BTD, self.dropout(found))
+            update = self._cross_attend(self.cross_norm(x_BTD) if pre else x_BTD, memory, memory_mask)
+            x_BTD = self._add(x_BTD, self.dropout(update))
             x_BTD = x_BTD if pre else self.cross_norm(x_BTD)
-        found = self.feedforward(self.feedforward_norm(x_BTD) if pre else x_BTD)
-        x_BTD = self._joined(x_BTD, found)
-        result: Tensor = self.output(x_BTD if pre else self.feedforward_norm(x_BTD))
-        return result
+        x_BTD = self._add(x_BTD, self.feedforward(self.feedforward_norm(x_BTD) if pre else x_BTD))
+        outputs: Tensor = self.output(x_BTD if pre else self.feedforward_norm(x_BTD))
+        return outputs
 
-    def _looked_up(self, x_BTD: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
+    def _cross_attend(self, x_BTD: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
         assert self.cross is not None
         assert memory.keys is not None
-        # What is looked up does not depend on who else looks: rows of one text are queries of one memory.
-        shared: Tensor = self.cross(x_BTD.reshape(len(memory.keys), -1, x_BTD.shape[-1]), memory, mask=mask)
-        return shared.view_as(x_BTD)
+        # Queries of a memory are independent: those of all rows that share it form one row.
+        outputs: Tensor = self.cross(x_BTD.reshape(len(memory.keys), -1, x_BTD.shape[-1]), memory, mask=mask)
+        return outputs.view_as(x_BTD)
 
-    def _joined(self, x: Tensor, found: Tensor) -> Tensor:
-        return x + found if self.residual else found
+    def _add(self, x: Tensor, update: Tensor) -> Tensor:
+        return x + update if self.residual else update

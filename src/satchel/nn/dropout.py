@@ -1,34 +1,34 @@
-"""Dropout that can be switched off for a while, of random bytes: torch takes longer over its random numbers."""
+"""Dropout with masks from random bytes, which are faster to draw than the floats of `torch.nn.Dropout`."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-# The values of a byte: shares are rounded to so many parts.
-PARTS = 256
+# Number of values of a byte: dropout rates are multiples of 1 / 256.
+BYTE_VALUES = 256
 
 
 class Dropout(nn.Module):
-    """Leaves out a share of the numbers in training, and scales the others up by as much as that takes away."""
+    """Sets a fraction of the activations to zero in training and scales up the others."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, rate: float) -> None:
         super().__init__()
-        # Never all of them.
-        self.parts = min(round(share * PARTS), PARTS - 1)
+        # Bytes below the threshold drop an activation; at most 255 of 256 do.
+        self.threshold = min(round(rate * BYTE_VALUES), BYTE_VALUES - 1)
         self.is_on = True
 
     @property
-    def share(self) -> float:
-        """What is left out at the moment."""
-        return self.parts / PARTS if self.training and self.is_on else 0.0
+    def rate(self) -> float:
+        """The current dropout rate: 0 in evaluation mode or if switched off."""
+        return self.threshold / BYTE_VALUES if self.training and self.is_on else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the numbers that stay, scaled, and zeros."""
-        if not self.share:
+        """Return the activations after dropout."""
+        if not self.rate:
             return x
-        keep = _random_bytes(x) >= self.parts
-        kept: Tensor = _Masked.apply(x, keep, 1 / (1 - self.share))  # type: ignore[no-untyped-call]
+        keep = _random_bytes(x) >= self.threshold
+        kept: Tensor = _Masked.apply(x, keep, 1 / (1 - self.rate))  # type: ignore[no-untyped-call]
         return kept
 
 
@@ -40,14 +40,14 @@ def switch_dropout(network: nn.Module, is_on: bool) -> None:
 
 
 def _random_bytes(x: Tensor) -> Tensor:
-    """Return as many random bytes as there are numbers: eight from each draw."""
-    draws = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device)
-    draws.random_(torch.iinfo(torch.int64).min, None)
-    return draws.view(torch.uint8)[: x.numel()].view(x.shape)
+    """Return a random byte for each element; each random integer gives eight."""
+    integers = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device)
+    integers.random_(torch.iinfo(torch.int64).min, None)
+    return integers.view(torch.uint8)[: x.numel()].view(x.shape)
 
 
 class _Masked(torch.autograd.Function):
-    """Numbers times a mask and a factor. A byte for each is kept for the way back: torch keeps four."""
+    """x * mask * factor, whose gradient is mask * factor. The saved mask takes a byte per element instead of four."""
 
     @staticmethod
     def forward(context: Any, x: Tensor, keep: Tensor, factor: float) -> Tensor:
@@ -59,5 +59,5 @@ class _Masked(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (keep,) = context.saved_tensors
-        found: Tensor = keep.to(gradients[0].dtype).mul_(context.factor).mul_(gradients[0])
-        return found, None, None
+        gradient: Tensor = keep.to(gradients[0].dtype).mul_(context.factor).mul_(gradients[0])
+        return gradient, None, None

@@ -1,7 +1,7 @@
-"""Linear maps that answer a few rows quickly.
+"""Linear layers that are fast for few input rows.
 
-The usual product of few rows with a large matrix waits for the matrix to be read, in an order that suits no processor.
-Laid out once as oneDNN likes it, the same product takes a half to a fifth of the time.
+The product of few rows with a large matrix is limited by memory bandwidth. It takes a half to a fifth of the time
+if the matrix is in oneDNN's blocked layout.
 """
 
 from typing import Any
@@ -10,75 +10,78 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# More rows than this gain little; so do small matrices, and small products: asking takes longer than the answer.
-FEW_ROWS = 1024
-LARGE_MATRIX = 1 << 17
-LARGE_PRODUCT = 1 << 19
+# Maximum number of input rows: the layout gains little for more.
+MAX_ROWS = 1024
+# Minimum number of elements of the matrix, and of multiplications: below, the overhead is larger than the gain.
+MIN_MATRIX = 1 << 17
+MIN_PRODUCT = 1 << 19
 
 
 class Product(nn.Module):
-    """x W + b for rows of weights W, which are laid out anew where nothing is learned and it is worth it.
+    """x W^T + b, in evaluation mode with a cached copy of W in oneDNN's layout where that is faster.
 
-    That weights change is seen by their version. Fused optimizers do not tell, so nothing is kept while one learns.
+    A cached layout is dropped when the version of its matrix changes, and when the mode switches: fused optimizers do
+    not update versions.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # By where a matrix is: its version, itself (so that no other can come to be there), and its layout.
-        self._laid_out: dict[tuple[int, torch.Size], tuple[int, Tensor, Tensor]] = {}
+        # By address and shape of a matrix: its version, the matrix (so that its memory is not reused), its layout.
+        self._layouts: dict[tuple[int, torch.Size], tuple[int, Tensor, Tensor]] = {}
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Return the same as `torch.nn.functional.linear`."""
-        if not self._is_worth_it(x, weight):
+        """Return `torch.nn.functional.linear(x, weight, bias)`."""
+        if not self._is_faster(x, weight):
             return F.linear(x, weight, bias)
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._layout(weight), bias, "none", [], "")
-        return found
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._layout(weight), bias, "none", [], "")
+        return product
 
-    def _is_worth_it(self, x: Tensor, weight: Tensor) -> bool:
+    def _is_faster(self, x: Tensor, weight: Tensor) -> bool:
         size = weight.numel()
-        if size < LARGE_MATRIX or self.training or torch.is_grad_enabled():
+        if size < MIN_MATRIX or self.training or torch.is_grad_enabled():
             return False
         rows = x.numel() // x.shape[-1]
-        return rows <= FEW_ROWS and rows * size >= LARGE_PRODUCT and _can_be_laid_out(x, weight)
+        return rows <= MAX_ROWS and rows * size >= MIN_PRODUCT and _is_supported(x, weight)
 
     def _layout(self, weight: Tensor) -> Tensor:
-        place, version = (weight.data_ptr(), weight.shape), weight._version
-        found = self._laid_out.get(place)
-        if found is None or found[0] != version:
-            found = version, weight.detach(), torch.ops.mkldnn._reorder_linear_weight(weight)
-            self._laid_out[place] = found
-        return found[2]
+        key, version = (weight.data_ptr(), weight.shape), weight._version
+        entry = self._layouts.get(key)
+        if entry is None or entry[0] != version:
+            entry = version, weight.detach(), torch.ops.mkldnn._reorder_linear_weight(weight)
+            self._layouts[key] = entry
+        return entry[2]
 
     def train(self, mode: bool = True) -> "Product":
-        """Make it ready to learn, or to answer: what was laid out before may not be true any more."""
+        """Switch between training and evaluation mode; a switch clears the cache."""
         if mode != self.training:
-            self._laid_out.clear()
+            self._layouts.clear()
         return super().train(mode)
 
-    def __deepcopy__(self, known: dict[int, Any]) -> "Product":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Product":
         """Return a product with an empty cache: oneDNN tensors cannot be copied."""
-        copied = known[id(self)] = Product()
+        copied = memo[id(self)] = Product()
         return copied.train(self.training)
 
 
 class Linear(nn.Linear):
-    """A linear map whose product is quick for a few rows too."""
+    """A linear layer that uses `Product`."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__(inputs, outputs, bias)
         self.product = Product()
 
     def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
-        """Return all outputs, or some of them."""
+        """Return the outputs, or with `rows` those of the given rows of the matrix."""
         weight: Tensor = self.weight
         bias: Tensor | None = self.bias
         if rows is not None:
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        found: Tensor = self.product(x, weight, bias)
-        return found
+        outputs: Tensor = self.product(x, weight, bias)
+        return outputs
 
 
-def _can_be_laid_out(x: Tensor, weight: Tensor) -> bool:
+def _is_supported(x: Tensor, weight: Tensor) -> bool:
+    """Return whether oneDNN can multiply the tensors: float32 on a CPU, outside of autocast and compilation."""
     return (
         x.dtype == weight.dtype == torch.float32
         and x.device.type == weight.device.type == "cpu"

@@ -1,7 +1,6 @@
-"""Positions: what tells a network where a word stands.
+"""Position encodings: vectors added to embeddings (learned, sinusoidal), or changes of attention (rotary, ALiBi).
 
-Some are vectors that are added to the words' (`none`, `learned`, `sinusoidal`); some change how attention
-compares two words (`rotary`, `alibi`). Letters: T time, S time of the keys, D width, H heads, K head width.
+Shapes: B batch, T time, S key time, D width, H heads, K head width.
 """
 
 import math
@@ -11,30 +10,31 @@ import torch
 from torch import Tensor, nn
 
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi"]
-LONGEST_WAVE = 10_000.0
+# Wavelengths of sinusoidal and rotary encodings grow geometrically from 2 pi to 2 pi times this base.
+WAVELENGTH_BASE = 10_000.0
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return the (T, D) encodings of Vaswani et al.: sines and cosines in turn, of ever longer waves."""
+    """Return sinusoidal position encodings (T, D) (Vaswani et al., 2017): sines at even, cosines at odd indices."""
     pairs = torch.arange(0, width, 2, dtype=torch.float64)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] / LONGEST_WAVE ** (pairs / width)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] / WAVELENGTH_BASE ** (pairs / width)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].float()
 
 
 class Learned(nn.Module):
-    """A vector for each of the first `context` positions, learned like those of words."""
+    """A learned vector for each of the first `context` positions."""
 
     def __init__(self, context: int, width: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(context, width)
 
     def forward(self, start: int, length: int) -> Tensor:
-        """Return the (T, D) vectors of the positions from `start`."""
+        """Return the vectors (T, D) of `length` positions from `start`."""
         return self.embedding.weight[start : start + length]
 
 
 class Sinusoidal(nn.Module):
-    """Vectors that nobody learns, for any position."""
+    """Sinusoidal position encodings of any length."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -42,64 +42,68 @@ class Sinusoidal(nn.Module):
         self._table = torch.empty(0, width)
 
     def forward(self, start: int, length: int) -> Tensor:
-        """Return the (T, D) vectors of the positions from `start`."""
+        """Return the vectors (T, D) of `length` positions from `start`."""
         if start + length > len(self._table):
             self._table = sinusoids(2 * (start + length), self.width)
         return self._table[start : start + length]
 
 
 class Rotary(nn.Module):
-    """Turns queries and keys by an angle that grows with their position, so that scores depend on distance."""
+    """Rotary position embeddings (Su et al., 2021): rotate queries and keys by angles proportional to the position.
+
+    Dimension i is paired with dimension i + K / 2. Scores depend on the distance of positions only.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         if width % 2:
             raise ValueError(f"found a head width of {width}, expected an even one for rotary positions")
         self.width = width
-        self._turns = torch.empty(0, 2, width // 2)
+        # Cosines and sines of all positions, (T, 2, K / 2).
+        self._rotations = torch.empty(0, 2, width // 2)
 
     def forward(self, x_BHTK: Tensor, start: int) -> Tensor:
-        """Return the vectors turned, the first by the angle of position `start`."""
+        """Return the rotated vectors; the first one is at position `start`."""
         length = x_BHTK.shape[-2]
-        is_like = (self._turns.dtype, self._turns.device) == (x_BHTK.dtype, x_BHTK.device)
-        if start + length > len(self._turns) or not is_like:
-            angles = torch.arange(2 * (start + length), dtype=torch.float64)[:, None] / LONGEST_WAVE ** (
+        is_compatible = (self._rotations.dtype, self._rotations.device) == (x_BHTK.dtype, x_BHTK.device)
+        if start + length > len(self._rotations) or not is_compatible:
+            angles = torch.arange(2 * (start + length), dtype=torch.float64)[:, None] / WAVELENGTH_BASE ** (
                 torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
             )
-            with torch.inference_mode(False):  # made while answering, it is of use in training too
-                self._turns = torch.stack([angles.cos(), angles.sin()], dim=1).to(
+            with torch.inference_mode(False):  # the table is also used in training
+                self._rotations = torch.stack([angles.cos(), angles.sin()], dim=1).to(
                     x_BHTK.device, x_BHTK.dtype, copy=True
                 )
-        cos, sin = self._turns[start : start + length].unbind(1)
-        turned: Tensor = _Turn.apply(x_BHTK, cos, sin)  # type: ignore[no-untyped-call]
-        return turned
+        cos, sin = self._rotations[start : start + length].unbind(1)
+        rotated: Tensor = _Rotate.apply(x_BHTK, cos, sin)  # type: ignore[no-untyped-call]
+        return rotated
 
 
-class _Turn(torch.autograd.Function):
-    """Turns the pairs of a vector's halves by angles; the way back is the same turn the other way round."""
+class _Rotate(torch.autograd.Function):
+    """Rotation of pairs of dimensions. Its gradient is the rotation by the negative angle, without saved inputs."""
 
     @staticmethod
     def forward(context: Any, x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
         context.save_for_backward(cos_TK, sin_TK)
-        return _turned(x_BHTK, cos_TK, sin_TK)
+        return _rotate(x_BHTK, cos_TK, sin_TK)
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         cos_TK, sin_TK = context.saved_tensors
-        return _turned(gradients[0], cos_TK, -sin_TK), None, None
+        return _rotate(gradients[0], cos_TK, -sin_TK), None, None
 
 
-def _turned(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
+def _rotate(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
     first, second = x_BHTK.chunk(2, dim=-1)
-    turned = torch.empty_like(x_BHTK)
-    left, right = turned.chunk(2, dim=-1)
+    rotated = torch.empty_like(x_BHTK)
+    left, right = rotated.chunk(2, dim=-1)
     torch.mul(first, cos_TK, out=left).addcmul_(second, sin_TK, value=-1)
     torch.mul(second, cos_TK, out=right).addcmul_(first, sin_TK)
-    return turned
+    return rotated
 
 
 class Alibi(nn.Module):
-    """Takes from each score what its distance costs, at a rate that differs by head (Press et al., 2022)."""
+    """Attention with linear biases (Press et al., 2022): subtract a multiple of the distance from each score."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -107,15 +111,15 @@ class Alibi(nn.Module):
         self.slopes_H: Tensor
 
     def forward(self, queries: int, keys: int) -> Tensor:
-        """Return the (H, T, S) costs; the last query stands at the last key."""
-        places_T = torch.arange(keys - queries, keys, device=self.slopes_H.device)
-        distances_TS = (places_T[:, None] - torch.arange(keys, device=self.slopes_H.device)).abs()
+        """Return the biases (H, T, S); the last query is at the last key."""
+        positions_T = torch.arange(keys - queries, keys, device=self.slopes_H.device)
+        distances_TS = (positions_T[:, None] - torch.arange(keys, device=self.slopes_H.device)).abs()
         return -self.slopes_H[:, None, None] * distances_TS
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """Return the slope of each head: a falling series of powers of two, with those between where heads are no power."""
-    whole = 2 ** math.floor(math.log2(heads))
-    slopes = [2 ** (-8 * (head + 1) / whole) for head in range(whole)]
-    between = [2 ** (-4 * (2 * head + 1) / whole) for head in range(heads - whole)]
+    """Return the published slope of each head: a geometric series for a power of two, else with slopes between."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+    between = [2 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]
     return slopes + between

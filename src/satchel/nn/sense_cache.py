@@ -42,9 +42,9 @@ class SenseCache(nn.Module):
         """Return sense vectors (U, N, D), passed through the site, and for each id its row in them."""
         site = self._modules_used[2]
         use_cache = not (
-            self.training or torch.is_grad_enabled() or any(inner.is_watched for inner in self._inner_sites)
+            self.training or torch.is_grad_enabled() or any(inner.is_hooked for inner in self._inner_sites)
         )
-        if use_cache and not site.is_watched:
+        if use_cache and not site.is_hooked:
             return self.table(ids), ids
         unique_U, rows = ids.unique(return_inverse=True)
         senses_UND = self.table(unique_U)[unique_U] if use_cache else self.compute(unique_U)

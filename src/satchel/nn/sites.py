@@ -1,7 +1,7 @@
-"""Sites: named places in a network where values can be read and rewritten while it runs.
+"""Sites: named points of a network where values can be recorded or replaced.
 
-A site is an identity until somebody watches it. Watching belongs to the caller, not to the module: two
-threads, or two tasks, may watch the same network differently at the same time, and nothing is left behind.
+A site is an identity module without a hook. Hooks are stored in a context variable, not in the module, so that two
+threads or asynchronous tasks can install different hooks on the same network.
 """
 
 import contextlib
@@ -13,27 +13,27 @@ from torch import Tensor, nn
 
 from satchel.errors import SettingsError
 
-# What is done with the value that passes a site; None lets it pass as it is.
-Watcher = Callable[[Tensor], Tensor | None]
+# Receives the value at a site and returns its replacement, or None to keep it.
+Hook = Callable[[Tensor], Tensor | None]
 
-_watchers: ContextVar[Mapping["Site", Watcher]] = ContextVar("watchers")
-_NOBODY: Mapping["Site", Watcher] = {}
+_hooks: ContextVar[Mapping["Site", Hook]] = ContextVar("hooks")
+_NO_HOOKS: Mapping["Site", Hook] = {}
 
 
 class Site(nn.Module):
-    """A place that has a name. Where computing the value costs extra, `is_watched` says whether to."""
+    """A named point of a network. Code that computes a value only for its site checks `is_hooked` first."""
 
     def forward(self, value: Tensor) -> Tensor:
-        """Return the value, or what its watcher makes of it."""
-        watcher = _watchers.get(_NOBODY).get(self)
-        if watcher is None:
+        """Return the value, or its replacement by the hook."""
+        hook = _hooks.get(_NO_HOOKS).get(self)
+        if hook is None:
             return value
-        changed = watcher(value)
-        return value if changed is None else changed
+        replacement = hook(value)
+        return value if replacement is None else replacement
 
     @property
-    def is_watched(self) -> bool:
-        return self in _watchers.get(_NOBODY)
+    def is_hooked(self) -> bool:
+        return self in _hooks.get(_NO_HOOKS)
 
 
 def sites(module: nn.Module) -> dict[str, Site]:
@@ -42,33 +42,34 @@ def sites(module: nn.Module) -> dict[str, Site]:
 
 
 @contextlib.contextmanager
-def watching(module: nn.Module, watchers: Mapping[str, Watcher]) -> Iterator[None]:
-    """Watch some sites while the block runs. Whoever watches outside of it still does, unless it is the same site."""
+def hooked(module: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
+    """Install hooks by site name while the block runs. Hooks of an outer block remain, except on the same sites."""
     known = sites(module)
-    unknown = set(watchers) - set(known)
+    unknown = set(hooks) - set(known)
     if unknown:
-        raise SettingsError(f"there is no site {', '.join(sorted(unknown))}", f"there is {', '.join(known) or 'none'}")
-    added = {known[name]: watcher for name, watcher in watchers.items()}
-    token = _watchers.set({**_watchers.get(_NOBODY), **added})
+        raise SettingsError(f"unknown site {', '.join(sorted(unknown))}", f"the sites are {', '.join(known) or 'none'}")
+    token = _hooks.set({**_hooks.get(_NO_HOOKS), **{known[name]: hook for name, hook in hooks.items()}})
     try:
         yield
     finally:
-        _watchers.reset(token)
+        _hooks.reset(token)
 
 
 @contextlib.contextmanager
 def recording(module: nn.Module, *patterns: str) -> Iterator[dict[str, list[Tensor]]]:
-    """Give a table of what passes each site whose name fits a pattern (`*.weights`), filled as the block runs."""
+    """Record the values at all sites whose name matches a pattern (`*.weights`), as a list for each name."""
     names = [name for name in sites(module) if any(fnmatchcase(name, pattern) for pattern in patterns)]
     if not names:
-        raise SettingsError(f"no site fits {', '.join(patterns)}", f"there is {', '.join(sites(module)) or 'none'}")
-    found: dict[str, list[Tensor]] = {name: [] for name in names}
+        raise SettingsError(
+            f"no site matches {', '.join(patterns)}", f"the sites are {', '.join(sites(module)) or 'none'}"
+        )
+    records: dict[str, list[Tensor]] = {name: [] for name in names}
 
-    def keep(name: str) -> Watcher:
-        def watcher(value: Tensor) -> None:
-            found[name].append(value.detach())
+    def record(name: str) -> Hook:
+        def hook(value: Tensor) -> None:
+            records[name].append(value.detach())
 
-        return watcher
+        return hook
 
-    with watching(module, {name: keep(name) for name in names}):
-        yield found
+    with hooked(module, {name: record(name) for name in names}):
+        yield records

@@ -11,7 +11,7 @@ from satchel import tensors
 from satchel.errors import RunError, SettingsError
 from satchel.inspection import trace
 from satchel.models.build import EncoderSettings, PairSettings, build_encoder, build_pair
-from satchel.models.costs import Costs, count, weightless
+from satchel.models.costs import Costs, count, meta_device
 from satchel.models.encoder import CausalEncoder, Encoder
 from satchel.models.presets import PRESETS as PRESETS
 from satchel.models.presets import Preset as Preset
@@ -91,7 +91,7 @@ class TranslationSettings(TrainedSettings):
 def network_costs(settings: TrainedSettings, vocabulary: int) -> Costs:
     """Return what the network would cost, without making it; of a pair, for a source and a target token."""
     if isinstance(settings, TranslationSettings):
-        with weightless():
+        with meta_device():
             pair = build_pair(settings.model, vocabulary, vocabulary)
         return count(pair, settings.model.context, tied_logits=pair.words)
     assert isinstance(settings, NetworkSettings)
@@ -99,14 +99,14 @@ def network_costs(settings: TrainedSettings, vocabulary: int) -> Costs:
         raise SettingsError("an encoder of your own is only known to your program")
     length = getattr(settings.model, "context", 1)
     is_causal = settings.task == "lm"
-    with weightless():
+    with meta_device():
         encoder = build_encoder(settings.model, vocabulary, causal=is_causal)
     return count(encoder, length, tied_logits=encoder.embedding if is_causal else None)
 
 
 def site_names(settings: TrainedSettings, vocabulary: int, labels: int) -> list[str]:
     """Return the names of the network's sites, as traces have them, without making it."""
-    with weightless():
+    with meta_device():
         if isinstance(settings, TranslationSettings):
             return [trace.short(name) for name in sites(build_translator(settings, vocabulary, vocabulary))]
         assert isinstance(settings, NetworkSettings)
