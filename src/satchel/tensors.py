@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,18 @@ GOOD_NAME = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.\-]{0,199}")
 LARGEST_HEADER = 1 << 20
 LARGEST_FILE = 1 << 36
 MOST_TENSORS = 10_000
+
+
+class ArrayInfo(NamedTuple):
+    """Type and shape of an array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
 
 
 def write(handle: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
@@ -87,12 +99,15 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, metadata
 
 
-def read_header(path: Path) -> dict[str, list[int]]:
-    """Return the shape of each array in a file by name."""
+def read_header(path: Path) -> dict[str, ArrayInfo]:
+    """Return the type and shape of each array in a file by name, without reading the arrays."""
     with durable.open_regular(path) as handle:
         size = os.fstat(handle.fileno()).st_size
         header, _ = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
-    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    del header["__metadata__"]
+    return {
+        name: ArrayInfo(np.dtype(DTYPES[entry["dtype"]]).name, tuple(entry["shape"])) for name, entry in header.items()
+    }
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -204,6 +204,8 @@ OTHERS = [
     (["info", "missing.toml"], "cannot be read"),
     (["info", "heads.toml"], "expected heads to divide width (5 does not divide 128)"),
     (["info", "window.toml"], "unknown setting model"),
+    (["info", "--tensors"], "--tensors needs a run"),
+    (["info", "heads.toml", "--tensors"], "is not a run"),
     (["info", "gpt3-huge"], "there is no preset gpt3-huge"),
     (["report", "lm", "-o", "page.txt"], "expected .html"),
 ]

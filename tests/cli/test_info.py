@@ -58,3 +58,13 @@ def test_info_lists_the_sites_of_traces(cli: Cli, runs: dict[str, Path]) -> None
     code, printed, _ = cli("info", runs["transformer"])
     assert (code, "blocks.0-1.attention.weights" in printed) == (0, True)
     assert "sites" not in json_of(cli, "info", runs["ngram"])
+
+
+def test_info_lists_the_tensors_of_a_run_with_their_meaning(cli: Cli, runs: dict[str, Path]) -> None:
+    rows = json_of(cli, "info", runs["backpack"], "--tensors")["tensors"]
+    assert all(set(row) == {"name", "shape", "dtype", "meaning"} for row in rows)
+    (embedding,) = (row for row in rows if row["name"] == "encoder.embedding.weight")
+    assert (embedding["shape"][1], embedding["dtype"]) == (16, "float32")
+    assert embedding["meaning"].startswith("encoder: token embeddings")
+    code, printed, _ = cli("info", runs["ngram"], "--tensors")
+    assert (code, "back-off weight" in " ".join(printed.split())) == (0, True)

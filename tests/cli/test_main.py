@@ -58,6 +58,7 @@ def test_no_ngram_command_imports_torch(tmp_path: Path, verse: Path) -> None:
         ("import", "run.arpa", "--tokenizer", "char", "-o", "again"),
         ("data", verse),
         ("info", "run"),
+        ("info", "run", "--tensors"),
         ("info",),
     ):
         assert "torch" not in imported(*arguments, cwd=tmp_path), arguments

@@ -1,6 +1,5 @@
 """What there is to say of a run, a file of settings, or this installation."""
 
-import math
 import os
 import platform
 import sys
@@ -13,6 +12,7 @@ from satchel import config, tensors
 from satchel.api.load import read_settings
 from satchel.errors import SettingsError
 from satchel.runs import folder as runs
+from satchel.runs.meanings import tensor_meaning
 from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings, build_settings
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def _run(folder: Path) -> dict[str, Any]:
         "task": described.task,
         "model": settings.model.model_dump(mode="json"),
         "parameters": sum(
-            math.prod(shape) for name, shape in arrays.items() if not name.endswith(("keys", "starts", "classes"))
+            array.size for name, array in arrays.items() if not name.endswith(("keys", "starts", "classes"))
         ),
-        "tensors": {name: math.prod(shape) for name, shape in arrays.items()},
+        "tensors": {name: array.size for name, array in arrays.items()},
         **({"labels": list(described.labels)} if described.labels else {}),
         "tokenizer": described.tokenizer.model_dump(),
         "data": {**described.data.model_dump(), "documents": settings.data.documents},
@@ -130,6 +130,22 @@ def _run(folder: Path) -> dict[str, Any]:
         "bytes": files,
         **counted,
     }
+
+
+def describe_tensors(name: str) -> list[dict[str, Any]]:
+    """Return name, shape, dtype and meaning of each tensor of a run; a mixture has those of its parts too."""
+    runs.read_config(Path(name))
+    folders = {
+        "": Path(name),
+        **{f"{runs.PARTS}/{part.name}/": part for part in sorted((Path(name) / runs.PARTS).glob("*"))},
+    }
+    return [
+        {"name": prefix + tensor, "shape": list(array.shape), "dtype": array.dtype, "meaning": tensor_meaning(tensor)}
+        for prefix, folder in folders.items()
+        for file in (runs.MODEL, runs.NGRAM)
+        if (folder / file).exists()
+        for tensor, array in tensors.read_header(folder / file).items()
+    ]
 
 
 def _installation() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from typer import Argument
+from typer import Argument, Option
 
 from satchel.cli.data import number_text
 from satchel.cli.options import AsJson
@@ -18,13 +18,27 @@ def info(
             help="Run folder, settings file, or published model: gpt3, gpt3-small, vaswani, backpack, ...",
         ),
     ] = None,
+    tensors: Annotated[
+        bool, Option("--tensors", help="List name, shape, dtype and meaning of each tensor of a run.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print settings, parameters and FLOPs per token of a run or of a planned network; without NAME the versions."""
-    from satchel.api.info import describe
+    from satchel.api.info import describe, describe_tensors
     from satchel.config import flatten
+    from satchel.errors import SettingsError
     from satchel.text.display import visible
 
+    if tensors:
+        if name is None:
+            raise SettingsError("--tensors needs a run", "name a run folder")
+        rows = describe_tensors(name)
+        if as_json:
+            emit_json({"run": name, "tensors": rows})
+        else:
+            columns = dict.fromkeys(("name", "shape", "dtype", "meaning"), TEXT)
+            print_table(columns, [[row[key] for key in columns] for row in rows])
+        return
     tree = describe(name)
     if as_json:
         emit_json(tree)
