@@ -1,13 +1,12 @@
-"""A whole step of training, ours against what people write with torch and other libraries: speed and memory.
+"""Speed and memory of a training step: Satchel against other implementations of a GPT-2 sized Transformer.
 
     python bench/training.py [--config a|b|both] [--rounds 30] [--quick]
 
-A step makes a batch of random ids, goes forward and backward, clips the gradient to a norm of 1 and updates with
-AdamW. All variants train in turn in one process, a few steps each, in an order that moves on by one every round;
-medians over the rounds, and ratios within a round. The share of GEMM is the rate of the operations that the sizes
-call for over that of a product of two 1024 x 1024 matrices, timed before and after each round. Peak memory is that
-of a fresh process with one variant in it. `--quick` has few rounds and one row in a batch: it shows that all of it
-runs, and nothing else. A peer that is not installed is left out (`pip install x-transformers transformers`).
+A step samples a batch of random ids, computes loss and gradient, clips the gradient norm to 1 and updates with AdamW.
+All variants run in one process in rounds of a few steps each; the order rotates. Times are medians over the rounds,
+ratios are medians of the ratios within a round. "Share of GEMM" is the rate of the nominal floating-point operations
+divided by that of a 1024 x 1024 matrix product, timed before and after each round. Peak memory is measured in one
+process per variant. Missing libraries are skipped (`pip install x-transformers transformers`).
 """
 
 import argparse
@@ -15,8 +14,6 @@ import importlib.util
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,59 +26,59 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from measure import peak_megabytes
+from measure import median_ratio, parser, peak_megabytes, run_worker
 
 VOCABULARY = 65
-TEXT = 1_000_000  # ids to draw batches from
+TEXT_LENGTH = 1_000_000  # number of random ids that batches are sampled from
 CLIP = 1.0
-RATE = 1e-3
+LEARNING_RATE = 1e-3
 REFERENCE = "Hugging Face GPT-2"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large the model and its batches are, and how many steps a variant's turn has."""
+    """Shape of the model and of its batches, and the number of steps per round."""
 
     layers: int
     width: int
     heads: int
     length: int
     batch: int
-    turn: int
+    steps: int
 
     @property
     def tokens(self) -> int:
-        """How many a step has."""
+        """Tokens per step."""
         return self.batch * self.length
 
     @property
     def operations(self) -> int:
-        """What one token takes, forward and backward."""
+        """Floating-point operations per token of the forward and backward pass."""
         matrices = 12 * self.layers * self.width**2 + self.width * VOCABULARY
         return 6 * matrices + 12 * self.layers * self.width * self.length
 
 
 CONFIGS = {
-    "a": Size(layers=4, width=128, heads=4, length=64, batch=12, turn=5),
-    "b": Size(layers=6, width=384, heads=6, length=256, batch=16, turn=1),
+    "a": Size(layers=4, width=128, heads=4, length=64, batch=12, steps=5),
+    "b": Size(layers=6, width=384, heads=6, length=256, batch=16, steps=1),
 }
 
-Steps = Callable[[int], None]  # trains for so many steps
+Steps = Callable[[int], None]  # trains for the given number of steps
 Loss = Callable[[Tensor, Tensor], Tensor]  # of inputs and targets, each (B, T)
 
 
-def text() -> Any:
-    """Return random ids, as they lie in a file of tokens."""
-    return np.random.default_rng(0).integers(0, VOCABULARY, TEXT, np.uint16)
+def random_ids() -> Any:
+    """Return random ids in the format of a token file."""
+    return np.random.default_rng(0).integers(0, VOCABULARY, TEXT_LENGTH, np.uint16)
 
 
-# --- ours --------------------------------------------------------------------------------------------
+# --- Satchel -----------------------------------------------------------------------------------------
 
-# satchel is imported where it is used: a peer's memory is to have nothing of ours in it.
+# Satchel is imported inside functions, so that the memory of the other implementations excludes it.
 
 
-def ours(size: Size, shape: Literal["gpt2", "usual"], optimizer: Literal["adamw", "muon"]) -> Steps:
-    """Return the steps of our own loop."""
+def satchel_steps(size: Size, architecture: Literal["gpt2", "default"], optimizer: Literal["adamw", "muon"]) -> Steps:
+    """Return a function that trains with Satchel's training loop."""
     from satchel.models.build import build_encoder
     from satchel.models.transformer import TransformerSettings, gpt2
     from satchel.tasks.language import LanguageNetwork
@@ -89,41 +86,41 @@ def ours(size: Size, shape: Literal["gpt2", "usual"], optimizer: Literal["adamw"
     from satchel.training.loop import Events, Trainer
     from satchel.training.settings import TrainingSettings
 
-    make = gpt2 if shape == "gpt2" else TransformerSettings
-    model = make(width=size.width, layers=size.layers, heads=size.heads, context=size.length)
+    settings_class = gpt2 if architecture == "gpt2" else TransformerSettings
+    model = settings_class(width=size.width, layers=size.layers, heads=size.heads, context=size.length)
     network = LanguageNetwork(build_encoder(model, VOCABULARY, causal=True))
-    # So many steps that the learning rate stays where it is, and that no checkpoint or validation comes up.
+    # Large enough for a constant learning rate and for no checkpoint or validation to be due.
     forever = 1 << 40
     settings = TrainingSettings(
         steps=forever, checkpoint_every=forever, evaluate_every=forever,
-        batch_tokens=size.tokens, learning_rate=RATE, warmup=0, clip=CLIP, optimizer=optimizer,
+        batch_tokens=size.tokens, learning_rate=LEARNING_RATE, warmup=0, clip=CLIP, optimizer=optimizer,
     )  # fmt: skip
-    left = 0
+    remaining = 0
 
     def should_stop() -> bool:
-        nonlocal left
-        left -= 1
-        return left <= 0
+        nonlocal remaining
+        remaining -= 1
+        return remaining <= 0
 
-    events = Events(lambda progress, done: None, lambda progress, found: None, lambda trainer: None, should_stop)
-    trainer = Trainer(LanguageJob(network, text(), 0, settings, stream=True), settings, events)
+    events = Events(lambda progress, done: None, lambda progress, result: None, lambda trainer: None, should_stop)
+    trainer = Trainer(LanguageJob(network, random_ids(), 0, settings, stream=True), settings, events)
 
     def steps(number: int) -> None:
-        nonlocal left
-        left = number
+        nonlocal remaining
+        remaining = number
         trainer.run()
 
     return steps
 
 
-# --- peers -------------------------------------------------------------------------------------------
+# --- other implementations ---------------------------------------------------------------------------
 
 
-def peer(make: Callable[[Size], tuple[nn.Module, Loss]], size: Size) -> Steps:
-    """Return the steps of a peer's network in a loop as people write it."""
-    network, loss = make(size)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE)
-    ids = text()
+def plain_steps(build: Callable[[Size], tuple[nn.Module, Loss]], size: Size) -> Steps:
+    """Return a function that trains a network with a minimal PyTorch training loop."""
+    network, loss = build(size)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE)
+    ids = random_ids()
     network.train()
 
     def steps(number: int) -> None:
@@ -138,7 +135,7 @@ def peer(make: Callable[[Size], tuple[nn.Module, Loss]], size: Size) -> Steps:
 
 
 def batch(ids: Any, size: Size) -> tuple[Tensor, Tensor]:
-    """Return random windows of the ids, and the same windows one id further."""
+    """Return random windows of the ids as inputs, and the same windows shifted by one as targets."""
     starts = torch.randint(len(ids) - size.length, (size.batch,)).tolist()
     inputs = [torch.from_numpy(ids[start : start + size.length].astype(np.int64)) for start in starts]
     targets = [torch.from_numpy(ids[start + 1 : start + 1 + size.length].astype(np.int64)) for start in starts]
@@ -146,7 +143,7 @@ def batch(ids: Any, size: Size) -> tuple[Tensor, Tensor]:
 
 
 def hugging_face(size: Size) -> tuple[nn.Module, Loss]:
-    """Return Hugging Face's GPT-2. It shifts the labels itself: a row's last id has no target."""
+    """Return Hugging Face's GPT-2. It shifts the labels itself, so the last id of a row has no target."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -154,36 +151,36 @@ def hugging_face(size: Size) -> tuple[nn.Module, Loss]:
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     network = GPT2LMHeadModel(config)
-    network.loss_type = "ForCausalLM"  # what it takes anyway, but not without a warning
+    network.loss_type = "ForCausalLM"  # the default; set explicitly to avoid a warning
 
     def loss(inputs_BT: Tensor, targets_BT: Tensor) -> Tensor:
         del targets_BT
-        found: Tensor = network(input_ids=inputs_BT, labels=inputs_BT).loss
-        return found
+        value: Tensor = network(input_ids=inputs_BT, labels=inputs_BT).loss
+        return value
 
     return network, loss
 
 
 def torch_encoder(size: Size) -> tuple[nn.Module, Loss]:
-    """Return torch's own layers with learned positions before them and a tied head after."""
+    """Return `nn.TransformerEncoder` with learned positions and tied output embeddings."""
     block = nn.TransformerEncoderLayer(
         size.width, size.heads, 4 * size.width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
     )
-    words, positions = nn.Embedding(VOCABULARY, size.width), nn.Embedding(size.length, size.width)
+    embedding, positions = nn.Embedding(VOCABULARY, size.width), nn.Embedding(size.length, size.width)
     encoder = nn.TransformerEncoder(block, size.layers, nn.LayerNorm(size.width), enable_nested_tensor=False)
-    for table in (words, positions):
+    for table in (embedding, positions):
         nn.init.normal_(table.weight, std=0.02)
     mask_TT = nn.Transformer.generate_square_subsequent_mask(size.length)
 
     def loss(inputs_BT: Tensor, targets_BT: Tensor) -> Tensor:
-        encoded_BTD = encoder(words(inputs_BT) + positions.weight, mask=mask_TT, is_causal=True)
-        return F.cross_entropy(F.linear(encoded_BTD, words.weight).flatten(0, 1), targets_BT.flatten())
+        encoded_BTD = encoder(embedding(inputs_BT) + positions.weight, mask=mask_TT, is_causal=True)
+        return F.cross_entropy(F.linear(encoded_BTD, embedding.weight).flatten(0, 1), targets_BT.flatten())
 
-    return nn.ModuleList([words, positions, encoder]), loss
+    return nn.ModuleList([embedding, positions, encoder]), loss
 
 
 def x_transformers(size: Size) -> tuple[nn.Module, Loss]:
-    """Return x-transformers' decoder, with learned positions and a tied head."""
+    """Return the decoder of x-transformers with learned positions and tied output embeddings."""
     from x_transformers import Decoder, TransformerWrapper
 
     network = TransformerWrapper(
@@ -200,33 +197,33 @@ def x_transformers(size: Size) -> tuple[nn.Module, Loss]:
 
 
 def hand_written(size: Size) -> tuple[nn.Module, Loss]:
-    """Return a GPT in the shape of nanoGPT's."""
-    network = HandWritten(size)
+    """Return a minimal GPT with nanoGPT's architecture."""
+    network = MinimalGPT(size)
     return network, network.loss
 
 
-class HandWritten(nn.Module):
-    """A GPT as short as it can be: learned positions, norms before each part, and a head tied to the words."""
+class MinimalGPT(nn.Module):
+    """GPT with learned positions, pre-norm blocks and tied output embeddings."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.words = nn.Embedding(VOCABULARY, size.width)
+        self.embedding = nn.Embedding(VOCABULARY, size.width)
         self.positions = nn.Embedding(size.length, size.width)
-        self.blocks = nn.Sequential(*(HandWrittenBlock(size.width, size.heads) for _ in range(size.layers)))
+        self.blocks = nn.Sequential(*(MinimalBlock(size.width, size.heads) for _ in range(size.layers)))
         self.norm = nn.LayerNorm(size.width)
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor) -> Tensor:
-        """Return the mean loss of the targets."""
-        places_T = torch.arange(inputs_BT.shape[1])
-        x_BTD = self.norm(self.blocks(self.words(inputs_BT) + self.positions(places_T)))
-        return F.cross_entropy(F.linear(x_BTD, self.words.weight).flatten(0, 1), targets_BT.flatten())
+        """Return the mean cross-entropy of the targets."""
+        positions_T = torch.arange(inputs_BT.shape[1])
+        x_BTD = self.norm(self.blocks(self.embedding(inputs_BT) + self.positions(positions_T)))
+        return F.cross_entropy(F.linear(x_BTD, self.embedding.weight).flatten(0, 1), targets_BT.flatten())
 
 
-class HandWrittenBlock(nn.Module):
-    """Attention and a feed-forward net."""
+class MinimalBlock(nn.Module):
+    """Self-attention and feed-forward network, each with pre-norm and a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -236,105 +233,94 @@ class HandWrittenBlock(nn.Module):
         self.feedforward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        """Return as many vectors, each of which has looked at those before it."""
+        """Return the output of the block, of the same shape."""
         parts = self.project(self.attention_norm(x_BTD)).chunk(3, dim=-1)
         queries, keys, values = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        found = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-        x_BTD = x_BTD + self.out(found.transpose(1, 2).flatten(2))
-        thought: Tensor = self.feedforward(self.feedforward_norm(x_BTD))
-        return x_BTD + thought
+        attended_BHTD = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        x_BTD = x_BTD + self.out(attended_BHTD.transpose(1, 2).flatten(2))
+        update_BTD: Tensor = self.feedforward(self.feedforward_norm(x_BTD))
+        return x_BTD + update_BTD
 
 
-# --- measuring ---------------------------------------------------------------------------------------
+# --- measurement -------------------------------------------------------------------------------------
 
-# The module that each needs, and what makes it.
+# Module that each variant requires, and the function that builds it.
 VARIANTS: dict[str, tuple[str, Callable[[Size], Steps]]] = {
-    "satchel, GPT-2's shape": ("satchel", partial(ours, shape="gpt2", optimizer="adamw")),
-    "satchel, usual settings": ("satchel", partial(ours, shape="usual", optimizer="adamw")),
-    "satchel, usual settings, Muon": ("satchel", partial(ours, shape="usual", optimizer="muon")),
-    REFERENCE: ("transformers", partial(peer, hugging_face)),
-    "nn.TransformerEncoder": ("torch", partial(peer, torch_encoder)),
-    "x-transformers": ("x_transformers", partial(peer, x_transformers)),
-    "hand-written, as nanoGPT": ("torch", partial(peer, hand_written)),
+    "satchel, GPT-2 architecture": ("satchel", partial(satchel_steps, architecture="gpt2", optimizer="adamw")),
+    "satchel, default architecture": ("satchel", partial(satchel_steps, architecture="default", optimizer="adamw")),
+    "satchel, default architecture, Muon": (
+        "satchel",
+        partial(satchel_steps, architecture="default", optimizer="muon"),
+    ),
+    REFERENCE: ("transformers", partial(plain_steps, hugging_face)),
+    "nn.TransformerEncoder": ("torch", partial(plain_steps, torch_encoder)),
+    "x-transformers": ("x_transformers", partial(plain_steps, x_transformers)),
+    "hand-written, as nanoGPT": ("torch", partial(plain_steps, hand_written)),
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", choices=[*CONFIGS, "both"], default="both")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--alone", choices=VARIANTS, help="print the peak memory of one variant, and nothing else")
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, "--quick", rounds=30)
+    arguments.add_argument("--config", choices=[*CONFIGS, "both"], default="both", help="sizes to measure")
+    arguments.add_argument("--worker", choices=VARIANTS, help=argparse.SUPPRESS)
+    options = arguments.parse_args()
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(cores)
     torch.manual_seed(0)
-    for name in CONFIGS if arguments.config == "both" else [arguments.config]:
-        size = replace(CONFIGS[name], batch=1, turn=1) if arguments.quick else CONFIGS[name]
-        if arguments.alone:
-            VARIANTS[arguments.alone][1](size)(1 if arguments.quick else 5)
+    for name in CONFIGS if options.config == "both" else [options.config]:
+        size = replace(CONFIGS[name], batch=1, steps=1) if options.quick else CONFIGS[name]
+        if options.worker:
+            VARIANTS[options.worker][1](size)(1 if options.quick else 5)
             print(json.dumps({"megabytes": peak_megabytes()}))
         else:
-            _compare(name, size, 2 if arguments.quick else arguments.rounds, arguments.quick, cores)
+            _compare(name, size, 2 if options.quick else options.rounds, options.quick, cores)
 
 
 def _compare(config: str, size: Size, rounds: int, quick: bool, cores: int) -> None:
-    """Train all variants in turn and print what came of it."""
-    there = [name for name, (module, _) in VARIANTS.items() if importlib.util.find_spec(module)]
-    variants = {name: VARIANTS[name][1](size) for name in there}
-    for steps in variants.values():
-        steps(1 if quick else 2 * size.turn)  # what is done only once is not measured
-    seconds: dict[str, list[float]] = {name: [] for name in there}
-    gemm = [_gemm()]
+    """Time all installed variants and print one row for each."""
+    names = [name for name, (module, _) in VARIANTS.items() if importlib.util.find_spec(module)]
+    variants = {name: VARIANTS[name][1](size) for name in names}
+    for train in variants.values():
+        train(1 if quick else 2 * size.steps)  # warm-up
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    gemm_rates = [_gemm_rate()]
     for number in range(rounds):
-        first = number % len(there)
-        for name in [*there[first:], *there[:first]]:
+        first = number % len(names)
+        for name in [*names[first:], *names[:first]]:
             began = time.perf_counter()
-            variants[name](size.turn)
-            seconds[name].append((time.perf_counter() - began) / size.turn)
-        gemm.append(_gemm())
-    nearby = [(before + after) / 2 for before, after in pairwise(gemm)]
+            variants[name](size.steps)
+            seconds[name].append((time.perf_counter() - began) / size.steps)
+        gemm_rates.append(_gemm_rate())
     print(
         f"\n**Config {config}**: {size.layers} layers, width {size.width}, {size.heads} heads, length {size.length}, "
         f"batch {size.batch}, vocabulary {VOCABULARY}; {size.operations / 1e6:.2f} MFLOP per token; {rounds} rounds of "
-        f"{size.turn} steps each on {cores} threads; GEMM {statistics.median(gemm) / 1e9:.0f} GFLOP/s "
-        f"({min(gemm) / 1e9:.0f} to {max(gemm) / 1e9:.0f}).\n"
+        f"{size.steps} steps each on {cores} threads; GEMM {statistics.median(gemm_rates) / 1e9:.0f} GFLOP/s "
+        f"({min(gemm_rates) / 1e9:.0f} to {max(gemm_rates) / 1e9:.0f}).\n"
     )
-    print("| variant | ms per step | tokens/s | times Hugging Face's speed | share of GEMM | peak MB |")
+    print("| variant | ms per step | tokens/s | speed / Hugging Face | share of GEMM | peak MB |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, own in seconds.items():
-        median = statistics.median(own)
-        share = statistics.median(
-            size.tokens * size.operations / taken / rate for taken, rate in zip(own, nearby, strict=True)
-        )
-        ratio = "-"
-        if REFERENCE in seconds:
-            pairs = zip(seconds[REFERENCE], own, strict=True)
-            ratio = f"{statistics.median(theirs / taken for theirs, taken in pairs):.2f}"
+    round_rates = [(before + after) / 2 for before, after in pairwise(gemm_rates)]
+    for name, times in seconds.items():
+        median = statistics.median(times)
+        share = median_ratio([size.tokens * size.operations / time_ for time_ in times], round_rates)
+        speed = f"{median_ratio(seconds[REFERENCE], times):.2f}" if REFERENCE in seconds else "-"
+        worker_options = ["--worker", name, "--config", config, *(["--quick"] if quick else [])]
+        memory = run_worker(__file__, *worker_options)["megabytes"]
         print(
-            f"| {name} | {1000 * median:,.1f} | {size.tokens / median:,.0f} | {ratio} | {share:.2f} "
-            f"| {_memory(name, config, quick):,.0f} |"
+            f"| {name} | {1000 * median:,.1f} | {size.tokens / median:,.0f} | {speed} | {share:.2f} | {memory:,.0f} |"
         )
 
 
-def _gemm(size: int = 1024, times: int = 3) -> float:
-    """Return the floating-point operations per second of a product of two matrices: the median of some."""
+def _gemm_rate(size: int = 1024, repetitions: int = 3) -> float:
+    """Return the median floating-point operations per second of a matrix product."""
     left, right, product = torch.ones(size, size), torch.ones(size, size), torch.empty(size, size)
     torch.mm(left, right, out=product)
     rates = []
-    for _ in range(times):
+    for _ in range(repetitions):
         began = time.perf_counter()
         torch.mm(left, right, out=product)
         rates.append(2 * size**3 / (time.perf_counter() - began))
     return statistics.median(rates)
-
-
-def _memory(name: str, config: str, quick: bool) -> float:
-    """Return the peak memory of one variant in a process of its own."""
-    command = [sys.executable, __file__, "--alone", name, "--config", config, *(["--quick"] if quick else [])]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    megabytes: float = json.loads(done.stdout.splitlines()[-1])["megabytes"]
-    return megabytes
 
 
 if __name__ == "__main__":
