@@ -333,7 +333,7 @@ def test_a_pipe_in_a_folder_is_refused_without_waiting(tmp_path: Path) -> None:
 
 
 def test_no_name_is_not_the_current_folder() -> None:
-    with pytest.raises(DataError, match="empty name"):
+    with pytest.raises(DataError, match="name of the data is empty"):
         open_corpus("", STRICT)
 
 

@@ -267,5 +267,5 @@ def test_a_name_with_a_comma_may_be_one_file_and_three_names_are_no_pair(tmp_pat
     corpus = open_corpus(tmp_path / "a,b.txt", DataSettings())
     assert len(corpus.sources) == 1
     assert not is_pair(corpus)
-    with pytest.raises(DataError, match="found 3 names joined by commas"):
+    with pytest.raises(DataError, match="found 3 names separated by commas"):
         open_corpus(os.fspath(tmp_path / "x,y,z"), DataSettings())

@@ -21,7 +21,7 @@ from satchel.ngram.classes import MAX_FOLDS, CrossValidation, calibrate, estimat
 from satchel.predictor import Floats, Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text import answers
+from satchel.text import row_files
 from satchel.text.reading import Corpus
 from satchel.text.tables import read_examples, without_header
 from satchel.training.plan import Plan
@@ -95,7 +95,7 @@ class Classifier(Model):
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table's rows, or of a file's lines."""
         corpus = without_header(self.corpus(data))
-        return [question.text for question in answers.read_questions(corpus, corpus.settings.text_column)]
+        return [question.text for question in row_files.read_questions(corpus, corpus.settings.text_column)]
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the label of each text, in order, reading no more than `batch` of them ahead."""

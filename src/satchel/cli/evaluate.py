@@ -154,14 +154,14 @@ def _evaluate_similarity(model: "Model", path: str, as_json: bool) -> None:
 
 def _write_errors(path: Path, predictions: "LabelledPredictions") -> int:
     """Write the wrong predictions to a table and return their number."""
-    from satchel.text import answers
+    from satchel.text import row_files
     from satchel.text.display import visible
 
     # A .tsv file has no quoting, so tabs and newlines are escaped.
-    escape = visible if answers.output_format(path) in ("tsv", "txt") else str
+    escape = visible if row_files.output_format(path) in ("tsv", "txt") else str
     columns = ["label", "predicted", "probability", "text"]
     rows = (
         dict(zip(columns, (escape(label), escape(predicted), round(probability, 6), escape(text)), strict=True))
         for label, predicted, probability, text in predictions.wrong()
     )
-    return answers.write_rows(path, rows, columns)
+    return row_files.write_rows(path, rows, columns)

@@ -105,13 +105,13 @@ def _predict_text(predictor: Predictor, text: str, as_json: bool) -> None:
 
 def _predict_lines(predictor: Predictor, reading: dict[str, Any]) -> None:
     """Answer each JSON line of standard input before reading the next, for interactive use."""
-    from satchel.text import answers, tables
+    from satchel.text import row_files, tables
 
     column, where = predictor.column(reading), "standard input"
     lines = (decode_utf8(line, f"{where}, line {number}") for number, line in enumerate(sys.stdin.buffer, start=1))
     for row in tables.read_objects(lines, where):
         (prediction,) = predictor(iter([tables.value(row, column, where)]))
-        sys.stdout.buffer.write(answers.json_line(answers.answered(row.cells, predictor.document(prediction))))
+        sys.stdout.buffer.write(row_files.json_line(row_files.answered(row.cells, predictor.document(prediction))))
         sys.stdout.buffer.flush()
 
 
@@ -124,9 +124,9 @@ def _open(predictor: Predictor, file: str, reading: dict[str, Any]) -> "Corpus":
 
 def _rows(predictor: Predictor, corpus: "Corpus", column: str) -> Iterator[tuple[dict[str, Any], Any]]:
     """Return the cells and the prediction of every row of a file."""
-    from satchel.text import answers
+    from satchel.text import row_files
 
-    questions, again = tee(answers.read_questions(corpus, column))
+    questions, again = tee(row_files.read_questions(corpus, column))
     predictions = predictor(question.text for question in again)
     for question, prediction in zip(questions, predictions, strict=True):
         yield question.cells, prediction
@@ -146,10 +146,10 @@ def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_jso
 
 def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, Any], as_json: bool) -> None:
     """Write the rows of a file with their predictions to another file."""
-    from satchel.text import answers
+    from satchel.text import row_files
 
-    answers.refuse_same(out, file)
-    form = answers.output_format(out)
+    row_files.refuse_same(out, file)
+    form = row_files.output_format(out)
     fields = predictor.document if form == "jsonl" else predictor.cells
     corpus = _open(predictor, file, reading)
     with Progress() as progress:
@@ -159,9 +159,9 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
                 progress(f"{number:,} rows", None)
                 predicted = fields(prediction)
                 # A text file contains the first field only.
-                yield dict([next(iter(predicted.items()))]) if form == "txt" else answers.answered(cells, predicted)
+                yield dict([next(iter(predicted.items()))]) if form == "txt" else row_files.answered(cells, predicted)
 
-        count = answers.write_rows(out, rows(), delimiter=corpus.settings.delimiter)
+        count = row_files.write_rows(out, rows(), delimiter=corpus.settings.delimiter)
     message(f"wrote {out}: {count:,} rows")
     if as_json:
         emit_json({"input": file, "output": str(out), "rows": count})

@@ -29,7 +29,7 @@ def senses(
     """Print the words that each sense of a word promotes and suppresses, and its share of the sense weights."""
     from satchel import api
     from satchel.errors import SettingsError
-    from satchel.text import answers
+    from satchel.text import row_files
 
     if bool(words) == every:
         raise SettingsError("expected either WORDS or --all", "give words, or --all with -o FILE.jsonl")
@@ -45,7 +45,7 @@ def senses(
     with Progress() as progress:
         results = _counted(results, progress)
         if out is not None:
-            written = answers.write_rows(out, (_document(each, sense) for each in results))
+            written = row_files.write_rows(out, (_document(each, sense) for each in results))
             message(f"wrote {out}: {written:,} words")
             return
         listed = list(results)

@@ -120,11 +120,11 @@ class _TotalsTable:
 
     def save(self, path: Path, theme: str, width: str | None) -> None:
         """Write one row for each group."""
-        from satchel.text import answers
+        from satchel.text import row_files
 
         del theme, width
         rows = ({**each.key, "total": each.total, "times": each.times, "mean": each.mean} for each in self.totals)
-        answers.write_rows(path, rows)
+        row_files.write_rows(path, rows)
 
 
 def _totals_view(totals: "list[Total]") -> View:

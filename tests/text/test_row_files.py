@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import DataError, SettingsError
-from satchel.text.answers import answered, read_questions, refuse_same, write_rows
+from satchel.text.row_files import answered, read_questions, refuse_same, write_rows
 from satchel.text.reading import Corpus, DataSettings, bytes_source
 
 cell = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
