@@ -6,7 +6,7 @@ import pytest
 from satchel.data.batches import NO_TARGET
 from satchel.data.tagged import Unit, infer_unit, split_tags, split_units, tag_targets, tokenize_tagged
 from satchel.errors import DataError
-from satchel.text.tables import Tagged
+from satchel.text.tables import TaggedText
 from satchel.text.tokenizer import Tokenizer, TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
 
 CHARACTERS = char_tokenizer(list("abc "))
@@ -34,7 +34,7 @@ def test_the_tag_of_a_unit_is_at_its_last_token(
 
 
 def test_texts_and_tags_are_split_into_units() -> None:
-    row = Tagged("go, on", "A B", 2)
+    row = TaggedText("go, on", "A B", 2)
     assert split_units(row.text, "token", PUNCTUATION) == ["go", ",", "on"]
     assert split_units(row.text, "word", PUNCTUATION) == ["go,", "on"]
     assert split_units(row.text, "character", PUNCTUATION) == list("go, on")
@@ -52,7 +52,7 @@ def test_texts_and_tags_are_split_into_units() -> None:
     ],
 )
 def test_the_unit_is_inferred_from_all_rows(rows: list[tuple[str, str]], unit: Unit) -> None:
-    assert infer_unit([Tagged(text, tags, 2) for text, tags in rows], WORDS, "x") == unit
+    assert infer_unit([TaggedText(text, tags, 2) for text, tags in rows], WORDS, "x") == unit
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_the_unit_is_inferred_from_all_rows(rows: list[tuple[str, str]], unit: U
 )
 def test_a_wrong_number_of_tags_is_an_error(text: str, tags: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        infer_unit([Tagged("a", "N", 2), Tagged(text, tags, 3)], WORDS, "x")
+        infer_unit([TaggedText("a", "N", 2), TaggedText(text, tags, 3)], WORDS, "x")

@@ -1,4 +1,4 @@
-"""Tables and aligned files: columns, quoting, and errors that name the right line."""
+"""Tables and aligned files: columns, quoting, and the line numbers of errors."""
 
 import gzip
 import os
@@ -10,7 +10,7 @@ import pytest
 from satchel.datasets.corpora import infer_task, is_pair, open_corpus
 from satchel.errors import DataError
 from satchel.text.reading import Corpus, DataSettings, bytes_source
-from satchel.text.tables import Row, read_pairs, read_rows, table_format, value
+from satchel.text.tables import Row, column_text, read_pairs, read_rows, table_format
 
 
 def table(name: str, data: str | bytes, **settings: Any) -> Corpus:
@@ -23,13 +23,13 @@ def rows(name: str, data: str | bytes, **settings: Any) -> list[Row]:
     return list(read_rows(corpus, corpus.sources[0]))
 
 
-def refusal(name: str, data: str | bytes, **settings: Any) -> DataError:
+def error_of(name: str, data: str | bytes, **settings: Any) -> DataError:
     with pytest.raises(DataError) as caught:
         rows(name, data, **settings)
     return caught.value
 
 
-def test_the_name_says_the_format() -> None:
+def test_the_extension_determines_the_format() -> None:
     names = {"a.tsv": "tsv", "a.b.csv.gz": "csv", "a.jsonl": "jsonl", "a.txt": "", "tsv": "", "a.gz": "", "a.json": ""}
     assert {name: table_format(name) for name in names} == names
 
@@ -37,21 +37,21 @@ def test_the_name_says_the_format() -> None:
 # --- tsv
 
 
-def test_a_tsv_has_no_quoting_and_strips_nothing() -> None:
-    found = rows("a.tsv", 'label\ttext\n1\t "a" \n"2\t\'b\n3\t\n')
-    assert found == [
+def test_a_tsv_has_no_quoting_and_keeps_spaces() -> None:
+    table_rows = rows("a.tsv", 'label\ttext\n1\t "a" \n"2\t\'b\n3\t\n')
+    assert table_rows == [
         Row(2, {"label": "1", "text": ' "a" '}),
         Row(3, {"label": '"2', "text": "'b"}),
         Row(4, {"label": "3", "text": ""}),
     ]
 
 
-def test_only_tabs_and_newlines_divide_a_tsv() -> None:
+def test_only_tabs_and_newlines_are_separators_in_a_tsv() -> None:
     odd = "a\u2028b\x85c\x0bd\x0ce\x1cf\0g\rh"
     assert rows("a.tsv", f"label\ttext\r\n1\t{odd}\r\n") == [Row(2, {"label": "1", "text": odd})]
 
 
-def test_a_row_of_the_wrong_width_is_told_with_its_line_and_a_remedy(
+def test_a_wrong_number_of_columns_is_reported_with_the_line_and_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "heldout.tsv").write_text(
@@ -65,7 +65,7 @@ def test_a_row_of_the_wrong_width_is_told_with_its_line_and_a_remedy(
         "heldout.tsv, line 14: found 3 columns, expected 2 (label, text)\n"
         "a tab inside a text splits it: replace it, or save the file as .csv or .jsonl"
     )
-    error = refusal("a.tsv", "label\ttext\nno tab\n")
+    error = error_of("a.tsv", "label\ttext\nno tab\n")
     assert error.cause == "found 1 column, expected 2 (label, text)"
     assert "--columns" in error.remedy
 
@@ -73,31 +73,31 @@ def test_a_row_of_the_wrong_width_is_told_with_its_line_and_a_remedy(
 # --- csv
 
 
-def test_a_csv_is_quoted_as_python_reads_it() -> None:
+def test_a_csv_is_read_with_the_quoting_rules_of_python() -> None:
     data = 'label,text\n1,"a, ""b"""\n2," c "\n"3",\'d\'\n'
     assert [row.values["text"] for row in rows("a.csv", data)] == ['a, "b"', " c ", "'d'"]
 
 
-def test_lines_are_counted_right_after_quoted_newlines() -> None:
+def test_line_numbers_are_correct_after_quoted_newlines() -> None:
     data = 'label,text\r\n1,"two\r\nlines"\n\n2,"three\n\nlines"\n3,end'
     assert rows("a.csv", data) == [
         Row(2, {"label": "1", "text": "two\r\nlines"}),
         Row(5, {"label": "2", "text": "three\n\nlines"}),
         Row(8, {"label": "3", "text": "end"}),
     ]
-    error = refusal("a.csv", data + ",more\n")
+    error = error_of("a.csv", data + ",more\n")
     assert error.where == "a.csv, line 8"
-    assert "has to be quoted" in error.remedy
+    assert error.remedy.startswith("quote texts that contain the delimiter")
 
 
 @pytest.mark.parametrize("data", ['label,text\n1,"open\n2,b\n', 'label,text\n1,"a"b\n', "label,text\n1,a\rb\n"])
-def test_broken_quoting_is_refused_with_the_line_where_it_begins(data: str) -> None:
-    error = refusal("a.csv", data)
+def test_invalid_quoting_is_reported_with_its_first_line(data: str) -> None:
+    error = error_of("a.csv", data)
     assert error.cause.startswith("is not CSV: ")
     assert error.where == "a.csv, line 2"
 
 
-def test_other_line_ends_are_text_in_a_csv() -> None:
+def test_other_line_separators_are_text_in_a_csv() -> None:
     odd = "a\u2028b\x85c\x0bd\x0ce\x1cf\0g"
     assert rows("a.csv", f'label,text\n1,{odd}\n2,"{odd}\rh"\n')[1] == Row(3, {"label": "2", "text": f"{odd}\rh"})
 
@@ -110,7 +110,7 @@ def test_a_csv_may_have_another_delimiter_and_very_long_fields() -> None:
 
 
 @pytest.mark.parametrize("delimiter", ['"', "\n", "\r", "", ",,"])
-def test_what_cannot_separate_columns_is_refused(delimiter: str) -> None:
+def test_invalid_delimiters_are_rejected(delimiter: str) -> None:
     with pytest.raises(ValueError, match="delimiter"):
         DataSettings(delimiter=delimiter)
 
@@ -118,7 +118,7 @@ def test_what_cannot_separate_columns_is_refused(delimiter: str) -> None:
 # --- jsonl
 
 
-def test_jsonl_is_one_object_per_line() -> None:
+def test_jsonl_has_one_object_per_line() -> None:
     data = (
         '{"label": 1, "text": "a\\nb\\u2028"}\n\n  \r\n{"text": " c ", "label": null, "x": {"y": [1, {"z": "é"}]}}\r\n'
     )
@@ -146,8 +146,13 @@ def test_jsonl_is_one_object_per_line() -> None:
         "{'a': 1}",
     ],
 )
-def test_other_lines_are_refused_with_their_number(line: str) -> None:
-    assert refusal("a.jsonl", f'{{"text": "fine"}}\n\n{line}\n').where == "a.jsonl, line 3"
+def test_invalid_lines_are_reported_with_their_number(line: str) -> None:
+    assert error_of("a.jsonl", f'{{"text": "fine"}}\n\n{line}\n').where == "a.jsonl, line 3"
+
+
+@pytest.mark.parametrize(("line", "name"), [("[1]", "array"), ("5", "number"), ("null", "null"), ("true", "boolean")])
+def test_other_json_values_are_reported_by_type(line: str, name: str) -> None:
+    assert error_of("a.jsonl", line).cause == f"found a JSON {name}, expected an object"
 
 
 def test_a_surrogate_pair_is_a_character() -> None:
@@ -157,27 +162,27 @@ def test_a_surrogate_pair_is_a_character() -> None:
 # --- columns
 
 
-def test_a_file_without_a_header_gets_its_names_from_the_settings_and_a_dash_skips_one() -> None:
-    found = rows("a.tsv", "1\tx\ta\n2\ty\tb\n", columns=["label", "-", "text"])
-    assert found == [Row(1, {"label": "1", "text": "a"}), Row(2, {"label": "2", "text": "b"})]
+def test_the_setting_columns_names_the_columns_and_a_dash_skips_one() -> None:
+    table_rows = rows("a.tsv", "1\tx\ta\n2\ty\tb\n", columns=["label", "-", "text"])
+    assert table_rows == [Row(1, {"label": "1", "text": "a"}), Row(2, {"label": "2", "text": "b"})]
     assert rows("a.csv", "-,a,-\n", columns=["-", "text", "-"]) == [Row(1, {"text": "a"})]
     assert rows("a.csv", "a\n", columns="text") == [Row(1, {"text": "a"})]
-    assert refusal("a.tsv", "1\ta\n", columns=["label", "-", "text"]).where == "a.tsv, line 1"
+    assert error_of("a.tsv", "1\ta\n", columns=["label", "-", "text"]).where == "a.tsv, line 1"
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
-def test_a_column_twice_is_refused(name: str) -> None:
+def test_duplicate_columns_are_rejected(name: str) -> None:
     separator = "\t" if name == "a.tsv" else ","
-    error = refusal(name, separator.join(["text", "label", "text"]) + "\n")
-    assert "found the columns text, label, text, expected each once" in error.cause
-    assert "each once" in refusal(name, "", columns=["text", "text"]).cause
+    error = error_of(name, separator.join(["text", "label", "text"]) + "\n")
+    assert "found the columns text, label, text, expected distinct names" in error.cause
+    assert "expected distinct names" in error_of(name, "", columns=["text", "text"]).cause
 
 
-def test_a_missing_column_is_told_with_those_that_are_there() -> None:
+def test_a_missing_column_is_reported_with_the_existing_ones() -> None:
     corpus = table("a.csv", "label,text\n1,a\n")
     (row,) = read_rows(corpus, corpus.sources[0])
     with pytest.raises(DataError) as caught:
-        value(row, "text,title", "a.csv")
+        column_text(row, "text,title", "a.csv")
     assert caught.value.cause == "found the columns label, text, expected title"
     assert caught.value.where == "a.csv, line 2"
 
@@ -185,12 +190,12 @@ def test_a_missing_column_is_told_with_those_that_are_there() -> None:
 def test_several_text_columns_are_joined_by_a_newline() -> None:
     corpus = table("a.csv", "title,text\nA, b \n")
     (row,) = read_rows(corpus, corpus.sources[0])
-    assert value(row, "title,text", "a.csv") == "A\n b "
+    assert column_text(row, "title,text", "a.csv") == "A\n b "
 
 
-def test_an_empty_table_is_refused_where_a_header_is_needed() -> None:
+def test_an_empty_table_is_rejected_if_a_header_is_needed() -> None:
     for name in ("a.tsv", "a.csv"):
-        assert "is empty" in refusal(name, "").cause
+        assert "is empty" in error_of(name, "").cause
         assert rows(name, "label\n") == []
         assert rows(name, "", columns=["text"]) == []
     assert rows("a.jsonl", "") == []
@@ -200,7 +205,7 @@ def test_an_empty_table_is_refused_where_a_header_is_needed() -> None:
     ("name", "data"),
     [("a.tsv", "label\ttext\n1\ta\n"), ("a.csv", "label,text\n1,a\n"), ("a.jsonl", '{"label": "1", "text": "a"}')],
 )
-def test_packed_and_marked_tables_are_read_alike(name: str, data: str) -> None:
+def test_compression_and_byte_order_marks_do_not_change_the_rows(name: str, data: str) -> None:
     plain = rows(name, data)
     assert rows(f"{name}.gz", gzip.compress(data.encode())) == plain
     assert rows(name, f"\ufeff{data}") == plain
@@ -238,7 +243,7 @@ def pair(tmp_path: Path, first: str, second: str) -> Corpus:
     return open_corpus(f"{tmp_path / 'a.en'},{tmp_path / 'b.de'}", DataSettings())
 
 
-def test_two_aligned_files_are_pairs_of_lines(tmp_path: Path) -> None:
+def test_two_aligned_files_give_pairs_of_lines(tmp_path: Path) -> None:
     corpus = pair(tmp_path, "one\u2028\x85\n\nthree", "eins\r\nzwei\ndrei\n")
     assert [tuple(pair) for pair in read_pairs(corpus)] == [
         ("one\u2028\x85", "eins", 1),
@@ -252,17 +257,17 @@ def test_two_aligned_files_are_pairs_of_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "shorter", "count"), [(1, 3, "a.en", 1), (3, 2, "b.de", 2), (0, 1, "a.en", 0)]
 )
-def test_aligned_files_of_other_lengths_are_refused(
+def test_aligned_files_with_different_numbers_of_lines_are_rejected(
     first: int, second: int, shorter: str, count: int, tmp_path: Path
 ) -> None:
     corpus = pair(tmp_path, "a\n" * first, "b\n" * second)
     with pytest.raises(DataError) as caught:
         list(read_pairs(corpus))
     assert caught.value.where == str(tmp_path / shorter)
-    assert caught.value.cause.startswith(f"found {count} lines, expected as many as in ")
+    assert caught.value.cause.startswith(f"has {count} lines, fewer than ")
 
 
-def test_a_name_with_a_comma_may_be_one_file_and_three_names_are_no_pair(tmp_path: Path) -> None:
+def test_a_comma_may_be_part_of_a_file_name_and_three_names_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "a,b.txt").write_text("text", encoding="utf-8")
     corpus = open_corpus(tmp_path / "a,b.txt", DataSettings())
     assert len(corpus.sources) == 1

@@ -1,4 +1,4 @@
-"""Words from tokens: every token belongs to one, and several may be one."""
+"""Words from tokens: each token belongs to one word, and a word may have several tokens."""
 
 import pytest
 from hypothesis import given
@@ -16,37 +16,38 @@ def tokenizer(kind: str) -> Tokenizer:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-def test_pieces_of_a_word_are_one_word_and_punctuation_is_its_own(kind: str) -> None:
-    own = tokenizer(kind)
-    ids = own.encode("the cats sat, cat's hats").ids.tolist()
-    words = [word.text.strip() for word in words_of(own, ids)]
+def test_tokens_of_a_word_are_joined_and_punctuation_is_separate(kind: str) -> None:
+    trained = tokenizer(kind)
+    ids = trained.encode("the cats sat, cat's hats").ids.tolist()
+    words = [word.text.strip() for word in words_of(trained, ids)]
     assert [word for word in words if word] == ["the", "cats", "sat", ",", "cat's", "hats"]
 
 
-def test_words_of_a_tokenizer_of_words_are_its_tokens() -> None:
-    own = tokenizer("word")
-    ids = own.encode("the cats sat").ids.tolist()
-    assert [word.text for word in words_of(own, ids)] == ["the", "cats", "sat"]
+def test_the_words_of_a_word_tokenizer_are_its_tokens() -> None:
+    trained = tokenizer("word")
+    ids = trained.encode("the cats sat").ids.tolist()
+    assert [word.text for word in words_of(trained, ids)] == ["the", "cats", "sat"]
 
 
-def test_boundaries_and_unknown_words_stand_alone() -> None:
-    own = tokenizer("char")
-    assert own.unknown is not None
-    ids = [own.boundary, *own.encode("at").ids.tolist(), own.unknown, *own.encode("at").ids.tolist()]
-    assert [word.text for word in words_of(own, ids)] == ["<end>", "at", "<unk>", "at"]
-    assert words_of(own, []) == []
+def test_boundaries_and_unknown_tokens_are_separate_words() -> None:
+    characters = tokenizer("char")
+    at = characters.encode("at").ids.tolist()
+    assert characters.unknown is not None
+    ids = [characters.boundary, *at, characters.unknown, *at]
+    assert [word.text for word in words_of(characters, ids)] == ["<end>", "at", "<unk>", "at"]
+    assert words_of(characters, []) == []
 
 
 @given(st.text(alphabet="abc the,.'\n\u4f60ö1", max_size=40))
 def test_every_token_belongs_to_one_word_in_order(text: str) -> None:
-    own = tokenizer("bpe")
-    ids = own.encode(text).ids.tolist()
-    words = words_of(own, ids)
-    assert [place for word in words for place in range(word.start, word.stop)] == list(range(len(ids)))
+    bpe = tokenizer("bpe")
+    ids = bpe.encode(text).ids.tolist()
+    words = words_of(bpe, ids)
+    assert [position for word in words for position in range(word.start, word.stop)] == list(range(len(ids)))
 
 
-def test_a_word_is_taken_as_it_stands_inside_a_sentence() -> None:
-    bpe, letters = tokenizer("bpe"), tokenizer("char")
+def test_the_ids_of_a_word_include_the_space_before_it() -> None:
+    bpe, characters = tokenizer("bpe"), tokenizer("char")
     assert bpe.decode(word_ids(bpe, "cats")) == " cats"
     assert bpe.decode(word_ids(bpe, " cats")) == " cats"
-    assert letters.decode(word_ids(letters, "cats")) == "cats"
+    assert characters.decode(word_ids(characters, "cats")) == "cats"

@@ -23,7 +23,7 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text import row_files
 from satchel.text.reading import Corpus
-from satchel.text.tables import read_examples, without_header
+from satchel.text.tables import prefer_header, read_examples
 from satchel.training.plan import Plan
 from satchel.training.rows import write_labelled
 from satchel.training.run_settings import ClassifierSettings
@@ -94,8 +94,8 @@ class Classifier(Model):
 
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table's rows, or of a file's lines."""
-        corpus = without_header(self.corpus(data))
-        return [question.text for question in row_files.read_questions(corpus, corpus.settings.text_column)]
+        corpus = prefer_header(self.corpus(data))
+        return [question.text for question in row_files.read_input_rows(corpus, corpus.settings.text_column)]
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the label of each text, in order, reading no more than `batch` of them ahead."""
@@ -129,7 +129,7 @@ class Classifier(Model):
             texts = tuple(decode_documents(tokens.ids, self.tokenizer))
         else:
             corpus = self.corpus(data, reading)
-            corpus = corpus if reading and "columns" in reading else without_header(corpus)
+            corpus = corpus if reading and "columns" in reading else prefer_header(corpus)
             rows = list(read_examples(corpus))
             texts = tuple(row.text for row in rows)
             gold_E, all_names = class_indices([row.label for row in rows], self.labels)

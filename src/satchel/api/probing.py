@@ -19,7 +19,7 @@ from satchel.inspection.probing import Baselines, LayerProbe, baselines, probed
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
 from satchel.text.reading import Corpus, DataSettings
-from satchel.text.tables import Tagged, read_tagged, table_format, without_header
+from satchel.text.tables import TaggedText, prefer_header, read_tagged, table_format
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -108,7 +108,7 @@ def _corpus(model: "Model", data: str | Path, reading: config.Tree | None) -> Co
     corpus = open_corpus(dataset_for_task(str(data), "tag"), settings, seed, split="test")
     if len(corpus.sources) != 1 or not table_format(corpus.sources[0].name):
         raise DataError("is no table", "expected a .tsv, .csv or .jsonl with texts and tags", where=str(data))
-    return corpus if reading and "columns" in reading else without_header(corpus)
+    return corpus if reading and "columns" in reading else prefer_header(corpus)
 
 
 def _rows(reader: "VectorReader", corpus: Corpus, leave_out: Sequence[str]) -> tuple[list[_Row], Unit, list[str]]:
@@ -133,7 +133,7 @@ def _rows(reader: "VectorReader", corpus: Corpus, leave_out: Sequence[str]) -> t
     return rows, unit, _cut(reader, cut, left)
 
 
-def _row(reader: "VectorReader", row: Tagged, unit: Unit, ids: Ids, last_N: Ints, leave_out: Sequence[str]) -> _Row:
+def _row(reader: "VectorReader", row: TaggedText, unit: Unit, ids: Ids, last_N: Ints, leave_out: Sequence[str]) -> _Row:
     """Return a row as it is read. A word has all tokens after those of the word before, up to where its tag stands."""
     piece = reader.framed(ids)
     spans, words, tags = list[Span](), list[str](), list[str]()

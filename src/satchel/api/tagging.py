@@ -20,7 +20,7 @@ from satchel.evaluation.classification import ClassificationMetrics, classificat
 from satchel.predictor import Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.tables import read_tagged, without_header
+from satchel.text.tables import prefer_header, read_tagged
 from satchel.training.rows import check_unit
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Tagger(Model):
             texts = tuple(self.tokenizer.text_of(int(id_)) for id_ in tokens.ids[places_N])
         else:
             corpus = self.corpus(data, reading)
-            rows = list(read_tagged(corpus if reading and "columns" in reading else without_header(corpus)))
+            rows = list(read_tagged(corpus if reading and "columns" in reading else prefer_header(corpus)))
             check_unit(rows, self.unit, self.tokenizer, corpus.name)
             gold_N, all_names = class_indices([tag for row in rows for tag in split_tags(row, self.unit)], self.labels)
             names = tuple(all_names)

@@ -32,7 +32,7 @@ from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.tables import TextPair, read_pairs, without_header
+from satchel.text.tables import TextPair, prefer_header, read_pairs
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
 from satchel.training.pairs import read_held_out
@@ -382,7 +382,7 @@ class Translator(Model):
             return read_held_out(path)
         corpus = self.corpus(data, reading)
         if len(corpus.sources) == 1 and not (reading and "columns" in reading):
-            corpus = without_header(corpus)
+            corpus = prefer_header(corpus)
         found = list(read_pairs(corpus))
         if not found:
             raise DataError("found no pairs, expected at least one", where=str(data))

@@ -109,9 +109,11 @@ def _predict_lines(predictor: Predictor, reading: dict[str, Any]) -> None:
 
     column, where = predictor.column(reading), "standard input"
     lines = (decode_utf8(line, f"{where}, line {number}") for number, line in enumerate(sys.stdin.buffer, start=1))
-    for row in tables.read_objects(lines, where):
-        (prediction,) = predictor(iter([tables.value(row, column, where)]))
-        sys.stdout.buffer.write(row_files.json_line(row_files.answered(row.cells, predictor.document(prediction))))
+    for row in tables.read_json_lines(lines, where):
+        (prediction,) = predictor(iter([tables.column_text(row, column, where)]))
+        sys.stdout.buffer.write(
+            row_files.json_line(row_files.add_predictions(row.cells, predictor.document(prediction)))
+        )
         sys.stdout.buffer.flush()
 
 
@@ -119,14 +121,14 @@ def _open(predictor: Predictor, file: str, reading: dict[str, Any]) -> "Corpus":
     from satchel.text import tables
 
     corpus = predictor.model.corpus(file, reading)
-    return corpus if "columns" in reading else tables.without_header(corpus)
+    return corpus if "columns" in reading else tables.prefer_header(corpus)
 
 
 def _rows(predictor: Predictor, corpus: "Corpus", column: str) -> Iterator[tuple[dict[str, Any], Any]]:
     """Return the cells and the prediction of every row of a file."""
     from satchel.text import row_files
 
-    questions, again = tee(row_files.read_questions(corpus, column))
+    questions, again = tee(row_files.read_input_rows(corpus, column))
     predictions = predictor(question.text for question in again)
     for question, prediction in zip(questions, predictions, strict=True):
         yield question.cells, prediction
@@ -148,7 +150,7 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
     """Write the rows of a file with their predictions to another file."""
     from satchel.text import row_files
 
-    row_files.refuse_same(out, file)
+    row_files.check_distinct(out, file)
     form = row_files.output_format(out)
     fields = predictor.document if form == "jsonl" else predictor.cells
     corpus = _open(predictor, file, reading)
@@ -159,7 +161,11 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
                 progress(f"{number:,} rows", None)
                 predicted = fields(prediction)
                 # A text file contains the first field only.
-                yield dict([next(iter(predicted.items()))]) if form == "txt" else row_files.answered(cells, predicted)
+                yield (
+                    dict([next(iter(predicted.items()))])
+                    if form == "txt"
+                    else row_files.add_predictions(cells, predicted)
+                )
 
         count = row_files.write_rows(out, rows(), delimiter=corpus.settings.delimiter)
     message(f"wrote {out}: {count:,} rows")

@@ -15,7 +15,7 @@ from satchel.data.batches import NO_TARGET, Ints
 from satchel.data.tokens import BATCH_PIECES, TokenFile, TokenWriter, temporary_tokens
 from satchel.errors import DataError
 from satchel.text.reading import Piece
-from satchel.text.tables import Tagged
+from satchel.text.tables import TaggedText
 from satchel.text.tokenizer import Tokenizer
 
 Unit = Literal["character", "word", "token"]
@@ -23,12 +23,12 @@ Unit = Literal["character", "word", "token"]
 WORD = re.compile(r"\s*\S+")
 
 
-def has_character_tags(rows: Iterable[Tagged]) -> bool:
+def has_character_tags(rows: Iterable[TaggedText]) -> bool:
     """Return whether every row has one tag per character, without spaces between tags."""
     return all(" " not in row.tags and len(row.tags) == len(row.text) for row in rows)
 
 
-def infer_unit(rows: Sequence[Tagged], tokenizer: Tokenizer, where: str) -> Unit:
+def infer_unit(rows: Sequence[TaggedText], tokenizer: Tokenizer, where: str) -> Unit:
     """Return the unit whose number equals the number of tags in every row."""
     if has_character_tags(rows):
         return "character"
@@ -47,7 +47,7 @@ def infer_unit(rows: Sequence[Tagged], tokenizer: Tokenizer, where: str) -> Unit
     )
 
 
-def split_tags(row: Tagged, unit: Unit) -> list[str]:
+def split_tags(row: TaggedText, unit: Unit) -> list[str]:
     """Return the tags of a row."""
     return list(row.tags) if unit == "character" else row.tags.split()
 

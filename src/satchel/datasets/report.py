@@ -95,8 +95,8 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
     empty = unlabelled = padded = mismatched = 0
     source = corpus.sources[0]
     for number, row in enumerate(tables.read_rows(corpus, source), start=1):
-        text = tables.value(row, settings.text_column, source.where)
-        label = tables.value(row, annotation, source.where)
+        text = tables.column_text(row, settings.text_column, source.where)
+        label = tables.column_text(row, annotation, source.where)
         empty += not text.strip()
         unlabelled += not label.strip()
         padded += label != label.strip()
@@ -173,7 +173,7 @@ def _texts(corpus: Corpus, task: Task) -> Iterator[str]:
     else:
         source = corpus.sources[0]
         for row in tables.read_rows(corpus, source):
-            yield tables.value(row, corpus.settings.text_column, source.where)
+            yield tables.column_text(row, corpus.settings.text_column, source.where)
 
 
 def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:

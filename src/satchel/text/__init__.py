@@ -1,1 +1,1 @@
-"""From files to tokens: reading, tables, tokenizers, built-in corpora. No torch here."""
+"""Text input and output: reading files, tables, tokenizers, display. No torch."""

@@ -1,7 +1,7 @@
-"""Reading text: files, folders, gzip, standard input; in pieces, so that memory does not grow with them.
+"""Reading text from files, folders, gzip files and standard input in chunks, with bounded memory.
 
-A corpus is a list of named sources in a fixed order. Bytes are decoded as they come, lines end at
-a newline only, and what could not be decoded is told with the file and the byte.
+A corpus is a list of named sources in a fixed order. Only a newline ends a line. Errors name the file, the line and
+the byte.
 """
 
 import codecs
@@ -26,71 +26,72 @@ from pydantic import Field, field_validator
 from satchel.config import Settings
 from satchel.errors import DataError
 
+# Bytes per read.
 CHUNK = 1 << 18
-# A gzip file may unpack to this many times its size before it is called a bomb, once it is past the free part.
+# Protection against gzip bombs: maximum compression ratio, applied above a number of decompressed bytes.
 LARGEST_RATIO = 200
 FREE_BYTES = 1 << 27
 TEXT_SUFFIXES = (".txt", ".txt.gz")
-# What is no character, and comes from broken escapes only.
-HALF_PAIR = re.compile("[\ud800-\udfff]")
-# Encodings whose decoders take the byte order mark away themselves.
-MARKED = ("utf-16", "utf-32", "utf-8-sig")
+# An unpaired surrogate: not a character, result of an invalid \\u escape.
+SURROGATE = re.compile("[\ud800-\udfff]")
+# Encodings whose decoders remove the byte order mark.
+BOM_ENCODINGS = ("utf-16", "utf-32", "utf-8-sig")
 
 DocumentRule = Literal["stream", "file", "line"]
 Task = Literal["lm", "tag", "classify", "translate"]
 
 
 class DataSettings(Settings):
-    """What is read, and what counts as one document."""
+    """Reading of the data: documents, validation data, encoding and columns."""
 
-    documents: DocumentRule = Field("stream", description="stream: all text is one; file; line")
-    valid: float | str = Field(0.0, description="a file, or the fraction held out")
-    encoding: str = Field("utf-8", description="how the files are encoded")
-    encoding_errors: Literal["strict", "replace", "skip"] = Field("strict", description="what to do with bad bytes")
-    max_bytes: int = Field(1 << 36, ge=1, description="refuse to unpack more than this from a .gz file")
-    size: int = Field(10_000, ge=1, le=10_000_000, description="generated data: how many examples")
-    length: int = Field(4, ge=1, le=16, description="@ab: the length of its strings")
-    columns: tuple[str, ...] = Field((), description="names of the columns of a table without a header; - skips one")
-    delimiter: str = Field(",", min_length=1, max_length=1, description="what separates the columns of a .csv")
-    text_column: str = Field("text", description="the column, or columns joined by commas, that hold the text")
-    label_column: str = Field("label", description="the column that holds the label")
-    tags_column: str = Field("tags", description="the column that holds the tags")
-    source_column: str = Field("source", description="the column that holds what is translated")
-    target_column: str = Field("target", description="the column that holds the translation")
+    documents: DocumentRule = Field("stream", description="unit of a document: stream (all text), file or line")
+    valid: float | str = Field(0.0, description="validation data: a file, or the fraction held out")
+    encoding: str = Field("utf-8", description="text encoding of the files")
+    encoding_errors: Literal["strict", "replace", "skip"] = Field("strict", description="handling of invalid bytes")
+    max_bytes: int = Field(1 << 36, ge=1, description="maximum decompressed size of a .gz file, in bytes")
+    size: int = Field(10_000, ge=1, le=10_000_000, description="generated data: number of training examples")
+    length: int = Field(4, ge=1, le=16, description="@ab: length of the strings")
+    columns: tuple[str, ...] = Field((), description="column names of a table without a header line; - skips a column")
+    delimiter: str = Field(",", min_length=1, max_length=1, description="column delimiter of .csv files")
+    text_column: str = Field("text", description="column of the text; several columns, separated by commas, are joined")
+    label_column: str = Field("label", description="column of the label")
+    tags_column: str = Field("tags", description="column of the tags")
+    source_column: str = Field("source", description="column of the source text")
+    target_column: str = Field("target", description="column of the target text (the translation)")
 
     @field_validator("columns", mode="before")
     @classmethod
-    def _one_is_a_list(cls, columns: object) -> object:
+    def _to_tuple(cls, columns: object) -> object:
         return (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, list) else columns
 
     @field_validator("encoding")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _check_encoding(cls, name: str) -> str:
         try:
-            # Python also knows encodings that are not of text, such as base64: decoding tells them apart.
+            # Decoding fails for codecs that do not decode to text, such as base64.
             b"a".decode(name, "ignore")
             codecs.getincrementaldecoder(name)
         except (LookupError, UnicodeError):
-            raise ValueError("expected an encoding that Python knows, such as utf-8, latin-1, utf-16") from None
+            raise ValueError("expected a text encoding of Python, such as utf-8, latin-1 or utf-16") from None
         return name
 
     @field_validator("delimiter")
     @classmethod
-    def _separates(cls, delimiter: str) -> str:
+    def _check_delimiter(cls, delimiter: str) -> str:
         if delimiter in '"\r\n':
-            raise ValueError("expected a character other than a quote or the end of a line")
+            raise ValueError("expected one character other than a quote or a line break")
         return delimiter
 
     @field_validator("valid")
     @classmethod
-    def _fraction(cls, valid: float | str) -> float | str:
+    def _check_fraction(cls, valid: float | str) -> float | str:
         if isinstance(valid, float) and not 0 <= valid < 1:
-            raise ValueError("expected a file, or a fraction from 0 to below 1")
+            raise ValueError("expected a file, or a fraction of at least 0 and less than 1")
         return valid
 
 
 class Piece(NamedTuple):
-    """A part of a document; `ends` says that the document is over."""
+    """A part of a document; `ends` is True for the last one."""
 
     text: str
     ends: bool
@@ -98,21 +99,25 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A named stream of bytes that can be read again."""
+    """A named source of bytes that can be read several times."""
 
     name: str
     size: int
     open: Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
-    label: str = ""  # how messages name it
+    label: str = ""  # name in messages, if different
 
     @property
     def where(self) -> str:
+        """Name of the source in messages."""
         return self.label or self.name
 
 
 @dataclass
 class Corpus:
-    """Texts in a fixed order. `repaired` counts the byte sequences that could not be decoded, by source."""
+    """Sources in a fixed order.
+
+    `skipped` is the number of other files in the folder, `repaired` the number of invalid byte sequences per source.
+    """
 
     name: str
     sources: tuple[Source, ...]
@@ -122,11 +127,11 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """The bytes on disk."""
+        """Number of bytes on disk."""
         return sum(source.size for source in self.sources)
 
     def identity(self) -> str:
-        """Return the sha256 over each source's name, size and bytes."""
+        """Return the SHA-256 of the name, size and bytes of all sources."""
         digest = hashlib.sha256()
         for source in self.sources:
             digest.update(f"{source.name}\0{source.size}\0".encode("utf-8", "surrogateescape"))
@@ -136,18 +141,20 @@ class Corpus:
         return digest.hexdigest()
 
     def texts(self, source: Source) -> Iterator[str]:
-        """Return the decoded text of a source, a chunk at a time."""
-        repair = _Repair(self.settings.encoding_errors)
+        """Yield the decoded text of a source in chunks."""
+        errors = _DecodingErrors(self.settings.encoding_errors)
         with source.open() as handle:
-            yield from _decode(_unpack(handle, source, self.settings.max_bytes), self.settings, repair, source.where)
-        if repair.count:
-            self.repaired[source.where] = repair.count
+            yield from _decode(
+                _decompress(handle, source, self.settings.max_bytes), self.settings, errors, source.where
+            )
+        if errors.count:
+            self.repaired[source.where] = errors.count
 
     def pieces(self, rule: DocumentRule | None = None) -> Iterator[Piece]:
-        """Return the documents, cut into pieces that can be tokenized one by one."""
+        """Yield the documents in pieces that can be tokenized separately."""
         rule = rule or self.settings.documents
         if rule == "stream":
-            for text in cut(chunk for source in self.sources for chunk in self.texts(source)):
+            for text in split_pieces(chunk for source in self.sources for chunk in self.texts(source)):
                 yield Piece(text, False)
             return
         for source in self.sources:
@@ -166,25 +173,26 @@ def text_pieces(texts: Iterable[str]) -> Iterator[Piece]:
 def document_pieces(chunks: Iterable[str]) -> Iterator[Piece]:
     """Yield the pieces of one document, even if it is empty."""
     last = ""
-    for piece in cut(chunks):
+    for piece in split_pieces(chunks):
         if last:
             yield Piece(last, False)
         last = piece
     yield Piece(last, True)
 
 
-# Where no tokenizer can tell that a text was cut: before white space, right after something else. None of
-# ours, nor GPT-2's, has a token that goes on from the one to the other, or looks back. Only white space that
-# everyone agrees on counts: to Python U+001C to U+001F are some, to the tokenizers they are not.
+# A cut before white space that follows another character does not change the tokens: no token of these tokenizers, or
+# of GPT-2, spans such a position, and no pre-tokenizer rule looks behind. U+001C to U+001F are excluded: they are white
+# space in Python but not for the tokenizers.
 SAFE_CUT = re.compile(r"[ \t\r\n](?<=\S.)", re.DOTALL)
+# Limits of the length of a piece, in characters.
 SHORTEST_PIECE = 1 << 14
 LONGEST_PIECE = 1 << 20
 
 
-def cut(chunks: Iterable[str]) -> Iterator[str]:
-    """Cut a text at the first safe place after 16,384 characters, however it arrives.
+def split_pieces(chunks: Iterable[str]) -> Iterator[str]:
+    """Yield a text in pieces, split at the first safe position after 16,384 characters, independently of the chunks.
 
-    A word of more than a million characters is cut all the same, so that memory stays bounded.
+    A word of more than a million characters is split at any position, to bound the memory.
     """
     buffer = ""
     for chunk in chunks:
@@ -192,49 +200,49 @@ def cut(chunks: Iterable[str]) -> Iterator[str]:
         start = 0
         while len(buffer) - start > SHORTEST_PIECE + 1:
             limit = start + LONGEST_PIECE
-            found = SAFE_CUT.search(buffer, start + SHORTEST_PIECE, limit + 1)
-            if found is not None:
-                place = found.start()
+            match = SAFE_CUT.search(buffer, start + SHORTEST_PIECE, limit + 1)
+            if match is not None:
+                end = match.start()
             elif len(buffer) > limit:
-                place = limit
+                end = limit
             else:
                 break
-            yield buffer[start:place]
-            start = place
+            yield buffer[start:end]
+            start = end
         buffer = buffer[start:]
     if buffer:
         yield buffer
 
 
 def lines(chunks: Iterable[str]) -> Iterator[str]:
-    """Return the lines without their ends. Only a newline ends a line; a carriage return before it goes too."""
-    for line in whole_lines(chunks):
+    """Yield the lines without line ends: a newline, or a carriage return and a newline."""
+    for line in lines_with_ends(chunks):
         if line.endswith("\r\n"):
             yield line[:-2]
         else:
             yield line[:-1] if line.endswith("\n") else line
 
 
-def whole_lines(chunks: Iterable[str]) -> Iterator[str]:
-    """Return the lines with their ends."""
-    waiting: list[str] = []
+def lines_with_ends(chunks: Iterable[str]) -> Iterator[str]:
+    """Yield the lines with their line ends."""
+    pending: list[str] = []
     for chunk in chunks:
-        *whole, rest = chunk.split("\n")
-        for line in whole:
-            waiting += [line, "\n"]
-            yield "".join(waiting)
-            waiting.clear()
+        *complete, rest = chunk.split("\n")
+        for line in complete:
+            pending += [line, "\n"]
+            yield "".join(pending)
+            pending.clear()
         if rest:
-            waiting.append(rest)
-    if waiting:
-        yield "".join(waiting)
+            pending.append(rest)
+    if pending:
+        yield "".join(pending)
 
 
 # --- bytes to characters -----------------------------------------------------------------------
 
 
-class _Repair:
-    """Replaces or skips what cannot be decoded, and counts it."""
+class _DecodingErrors:
+    """Codec error handler that replaces or skips invalid byte sequences and counts them, or raises the error."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -247,44 +255,44 @@ class _Repair:
         return "\ufffd" if self.policy == "replace" else "", error.end
 
 
-def _decode(chunks: Iterator[bytes], settings: DataSettings, repair: _Repair, where: str) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder(settings.encoding)("satchel-repair")
+def _decode(chunks: Iterator[bytes], settings: DataSettings, errors: _DecodingErrors, where: str) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(settings.encoding)("satchel-decoding")
     offset = lines_before = 0
-    first = codecs.lookup(settings.encoding).name not in MARKED
+    may_have_bom = codecs.lookup(settings.encoding).name not in BOM_ENCODINGS
     start = b""
     for chunk in _with_end(chunks):
-        # Codecs find their error handlers by name; this reader's is the one in force while it decodes.
-        codecs.register_error("satchel-repair", repair)
-        held = len(decoder.getstate()[0])
+        # Error handlers are global, by name: register the handler of this source before each decoding step.
+        codecs.register_error("satchel-decoding", errors)
+        buffered = len(decoder.getstate()[0])
         start = (start + chunk)[:4]
         try:
             text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             line = lines_before + error.object[: error.start].count(b"\n") + 1
             raise DataError(
-                f"found byte {error.object[error.start]:#04x} at byte {offset - held + error.start}, "
+                f"found byte {error.object[error.start]:#04x} at byte {offset - buffered + error.start}, "
                 f"expected {settings.encoding}",
                 _encoding_remedy(start),
                 where=f"{where}, line {line}",
             ) from None
-        except UnicodeError as error:  # some encodings do not say where
+        except UnicodeError as error:  # some codecs raise errors without a position
             raise DataError(f"is not {settings.encoding}: {error}", _encoding_remedy(start), where=where) from None
         offset += len(chunk)
         lines_before += text.count("\n")
-        if first and text:
+        if may_have_bom and text:
             text = text.removeprefix("\ufeff")
-            first = False
+            may_have_bom = False
         if text:
             yield text
 
 
 def _encoding_remedy(start: bytes) -> str:
-    """Return what to do about a file that begins with these bytes."""
+    """Return the remedy for a file that starts with these bytes."""
     if start in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
-        return "it begins like UTF-32: give --encoding utf-32"
+        return "it starts with the byte order mark of UTF-32: use --encoding utf-32"
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "it begins like UTF-16: give --encoding utf-16"
-    return "name its encoding (--encoding latin-1), or give --encoding-errors replace or skip"
+        return "it starts with the byte order mark of UTF-16: use --encoding utf-16"
+    return "set the encoding (for example --encoding latin-1), or use --encoding-errors replace or skip"
 
 
 def _with_end(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -292,42 +300,44 @@ def _with_end(chunks: Iterator[bytes]) -> Iterator[bytes]:
     yield b""
 
 
-def _unpack(handle: IO[bytes], source: Source, budget: int) -> Iterator[bytes]:
+def _decompress(handle: IO[bytes], source: Source, budget: int) -> Iterator[bytes]:
     start = handle.read(2)
     handle.seek(0)
     if start != b"\x1f\x8b":
         if source.name.endswith(".gz") and start:
-            raise DataError("is named .gz but is not gzip", "rename it, or pack it again", where=source.where)
+            raise DataError(
+                "has the extension .gz but is not a gzip file", "rename it, or compress it", where=source.where
+            )
         while chunk := handle.read(CHUNK):
             yield chunk
         return
     count = 0
     limit = min(budget, max(FREE_BYTES, source.size * LARGEST_RATIO))
     try:
-        with gzip.GzipFile(fileobj=handle) as unpacked:
-            while chunk := unpacked.read(CHUNK):
+        with gzip.GzipFile(fileobj=handle) as decompressed:
+            while chunk := decompressed.read(CHUNK):
                 count += len(chunk)
                 if count > limit:
                     raise DataError(
-                        f"unpacks to more than {limit:,} bytes from {source.size:,}",
-                        "if that is right, unpack it yourself and give the plain file",
+                        f"decompresses to more than {limit:,} bytes from {source.size:,}",
+                        "if this is expected, decompress it and use the plain file",
                         where=source.where,
                     )
                 yield chunk
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"is a damaged gzip file: {error}", "get it again", where=source.where) from error
+        raise DataError(f"is a damaged gzip file: {error}", "download or copy it again", where=source.where) from error
 
 
 # --- files to sources --------------------------------------------------------------------------
 
 
 def file_source(path: Path, name: str | None = None) -> Source:
-    """Return a regular file as a source; it is refused if it changes between two readings."""
+    """Return a regular file as a source; reading it raises DataError if the file changed after this call."""
     signature = _signature(path)
 
     @contextlib.contextmanager
     def opened() -> Iterator[IO[bytes]]:
-        # Looked at before it is opened: what was a file may be a pipe now, and opening that would wait.
+        # Check before opening: if the file was replaced by a pipe, opening would block.
         check()
         with _readable(path), open(path, "rb") as handle:
             yield handle
@@ -335,7 +345,7 @@ def file_source(path: Path, name: str | None = None) -> Source:
 
     def check() -> None:
         if _signature(path) != signature:
-            raise DataError("changed while it was being read", "start again", where=str(path))
+            raise DataError("changed while it was being read", "run the command again", where=str(path))
 
     with _readable(path), open(path, "rb"):
         return Source(name or path.name, signature[0], opened, str(path))
@@ -346,7 +356,7 @@ def _signature(path: Path) -> tuple[int, int, int]:
         status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise DataError(
-            "is not a regular file", "to read a pipe, give - and feed it to standard input", where=str(path)
+            "is not a regular file", "to read a pipe, use - and redirect it to standard input", where=str(path)
         )
     return status.st_size, status.st_mtime_ns, status.st_ino
 
@@ -363,13 +373,13 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def folder_sources(folder: Path) -> tuple[tuple[Source, ...], int]:
-    """Return the text files of a folder in the order of their relative paths, and how many others there are."""
+    """Return the text files of a folder, sorted by relative path, and the number of other files."""
     paths = sorted(_files(folder), key=lambda path: path.relative_to(folder).as_posix())
     texts = [path for path in paths if path.name.endswith(TEXT_SUFFIXES)]
     if not texts:
         raise DataError(
-            f"found {len(paths)} files, none of them {' or '.join(TEXT_SUFFIXES)}",
-            "name a file, or a folder of .txt files",
+            f"has {len(paths)} files, none of them {' or '.join(TEXT_SUFFIXES)}",
+            "expected a file, or a folder with .txt files",
             where=str(folder),
         )
     sources = tuple(file_source(path, path.relative_to(folder).as_posix()) for path in texts)
@@ -377,26 +387,26 @@ def folder_sources(folder: Path) -> tuple[tuple[Source, ...], int]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Return every file that is not hidden. Links to folders are not followed: they may lead in a circle."""
+    """Yield all files that are not hidden. Symbolic links to folders are not followed, because they may form cycles."""
 
-    def refuse(error: OSError) -> None:
+    def reject(error: OSError) -> None:
         raise DataError(f"cannot be read: {error.strerror}", where=str(error.filename)) from error
 
-    for parent, folders, names in os.walk(folder, onerror=refuse):
+    for parent, folders, names in os.walk(folder, onerror=reject):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 
 def stdin_source(copy: IO[bytes] | None = None) -> Source:
-    """Return standard input, copied so that it can be read more than once: to `copy`, or to a nameless file."""
+    """Return standard input, copied to `copy` or to a temporary file so that it can be read several times."""
     if sys.stdin is None:
-        raise DataError("is closed", "feed it a text, or name a file", where="standard input")
-    kept = copy or tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the source
+        raise DataError("is closed", "redirect a text to it, or use a file", where="standard input")
+    handle = copy or tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
     while chunk := sys.stdin.buffer.read(CHUNK):
-        kept.write(chunk)
-    source = _handle_source("-", kept)
+        handle.write(chunk)
+    source = _handle_source("-", handle)
     if copy is None:
-        weakref.finalize(source, kept.close)
+        weakref.finalize(source, handle.close)
     return source
 
 

@@ -1,4 +1,4 @@
-"""Tables in, tables out: every row gets its answer, and keeps every other column."""
+"""Input rows of predictions, and output tables (.csv, .tsv, .jsonl, .txt) that keep the columns of the input."""
 
 import csv
 import io
@@ -18,45 +18,47 @@ FORMATS = ("csv", "tsv", "jsonl", "txt")
 Cells = dict[str, Any]
 
 
-class Question(NamedTuple):
-    """A row's text and all its cells."""
+class InputRow(NamedTuple):
+    """The text of a row, and all its cells by column."""
 
     text: str
     cells: Cells
 
 
-def read_questions(corpus: Corpus, column: str) -> Iterator[Question]:
-    """Return the rows of a table, of which a column is asked about; or the lines of a text, blank ones too."""
+def read_input_rows(corpus: Corpus, column: str) -> Iterator[InputRow]:
+    """Yield the rows of a table with the text of `column`, or the lines of a text file, including blank lines."""
     source = corpus.sources[0]
     if not tables.table_format(source.name):
         for line in lines(corpus.texts(source)):
-            yield Question(line, {column: line})
+            yield InputRow(line, {column: line})
         return
     for row in tables.read_rows(corpus, source):
-        yield Question(tables.value(row, column, source.where), row.cells)
+        yield InputRow(tables.column_text(row, column, source.where), row.cells)
 
 
-def answered(cells: Cells, answer: Mapping[str, Any]) -> Cells:
-    """Return a row with its answer; a column that is called like a part of it goes on as `given_...`."""
-    kept = {}
+def add_predictions(cells: Cells, predictions: Mapping[str, Any]) -> Cells:
+    """Return the cells with predictions appended; an input column with the same name gets the prefix `given_`."""
+    renamed: Cells = {}
     for name, cell in cells.items():
-        while name in answer or name in kept:
+        while name in predictions or name in renamed:
             name = f"given_{name}"
-        kept[name] = cell
-    return kept | dict(answer)
+        renamed[name] = cell
+    return renamed | dict(predictions)
 
 
 def output_format(path: Path) -> str:
-    """Return csv, tsv, jsonl or txt, as the name of a file says."""
+    """Return the format given by the extension of a file: csv, tsv, jsonl or txt."""
     if path.suffix[1:] not in FORMATS:
-        raise SettingsError(f"found the ending {path.suffix!r}", "expected .csv, .tsv, .jsonl or .txt", where=str(path))
+        raise SettingsError(
+            f"has the extension {path.suffix!r}", "expected .csv, .tsv, .jsonl or .txt", where=str(path)
+        )
     return path.suffix[1:]
 
 
 def write_rows(path: Path, rows: Iterable[Cells], columns: Sequence[str] = (), *, delimiter: str = ",") -> int:
-    """Write rows as a table, whole or not at all, and return how many; without `columns` the first row has them.
+    """Write a table atomically and return the number of rows. The default columns are those of the first row.
 
-    A .txt has no table: it holds the last of the columns, a line for each row.
+    A .txt file contains only the last column, one line per row.
     """
     form = output_format(path)
     count = 0
@@ -74,8 +76,8 @@ def write_rows(path: Path, rows: Iterable[Cells], columns: Sequence[str] = (), *
                 handle.write(_line([_text(cells[columns[-1]])], path, count))
             elif set(cells) != set(columns):
                 raise DataError(
-                    f"row {count} has the columns {', '.join(cells)}, the first has {', '.join(columns)}",
-                    "a table has the same columns in every row: write .jsonl instead",
+                    f"row {count} has the columns {', '.join(cells)}, expected {', '.join(columns)}",
+                    "use .jsonl for rows with different columns",
                     where=str(path),
                 )
             else:
@@ -83,30 +85,30 @@ def write_rows(path: Path, rows: Iterable[Cells], columns: Sequence[str] = (), *
     return count
 
 
-def refuse_same(path: Path, name: str) -> None:
-    """Refuse to write over what is being read."""
-    if path.exists() and os.path.exists(name) and os.path.samefile(path, name):
-        raise SettingsError("is the input itself", "name another file with -o", where=str(path))
+def check_distinct(path: Path, input_name: str) -> None:
+    """Raise SettingsError if the output file is the input file."""
+    if path.exists() and os.path.exists(input_name) and os.path.samefile(path, input_name):
+        raise SettingsError("is the input file", "write to another file with -o", where=str(path))
 
 
 def json_line(cells: Mapping[str, Any]) -> bytes:
-    """Return a row as a line of JSON."""
+    """Return a row as one line of JSON Lines."""
     return json.dumps(cells, ensure_ascii=False).encode() + b"\n"
 
 
 def _table_row(values: list[str], form: str, delimiter: str, path: Path, number: int) -> bytes:
     if form == "tsv":
         return _line(values, path, number)
-    text = io.StringIO()
-    # The writer quotes what ends its own lines, and readers take either character for the end of one.
-    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(values)
-    return text.getvalue().removesuffix("\r\n").encode() + b"\n"
+    buffer = io.StringIO()
+    # With this line terminator the writer quotes values that contain \r or \n: readers treat both as line ends.
+    csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerow(values)
+    return buffer.getvalue().removesuffix("\r\n").encode() + b"\n"
 
 
 def _line(values: list[str], path: Path, number: int) -> bytes:
     if any(character in value for value in values for character in "\t\n\r"):
         raise DataError(
-            f"row {number} holds a tab or the end of a line, which a {path.suffix} file cannot hold",
+            f"row {number} contains a tab or a line break, which a {path.suffix} file cannot represent",
             "write .csv or .jsonl instead",
             where=str(path),
         )

@@ -1,23 +1,27 @@
-"""Tables: .tsv, .csv and .jsonl files, and two aligned files of lines. Errors name the file and the line."""
+"""Tables (.tsv, .csv and .jsonl files) and pairs of aligned text files. Errors name the file and the line."""
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from satchel.errors import DataError
-from satchel.text.reading import HALF_PAIR, Corpus, DataSettings, Source, Task, lines, whole_lines
+from satchel.text.reading import SURROGATE, Corpus, DataSettings, Source, Task, lines, lines_with_ends
 
 SUFFIXES = (".tsv", ".csv", ".jsonl")
+# Maximum number of characters of a .csv field.
 LARGEST_FIELD = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """The values of one row by column as text, the line where it begins, and all of its cells as they were."""
+    """A row: its first line in the file, its values by column as text, and all cells with their original types.
+
+    `cells` also contains skipped columns, under the names `column_1`, `column_2`, ...
+    """
 
     line: int
     values: dict[str, str]
@@ -31,8 +35,8 @@ class Example(NamedTuple):
     label: str
 
 
-class Tagged(NamedTuple):
-    """A text, its tags as they are written, and the line where they stand."""
+class TaggedText(NamedTuple):
+    """A text, its tags as one string, and their line in the file."""
 
     text: str
     tags: str
@@ -40,64 +44,62 @@ class Tagged(NamedTuple):
 
 
 def table_format(name: str) -> str:
-    """Return tsv, csv or jsonl if that is what a file's name says, else nothing."""
+    """Return the format given by the extension of a file name: tsv, csv or jsonl; an empty string for others."""
     suffix = Path(name.removesuffix(".gz")).suffix
     return suffix[1:] if suffix in SUFFIXES else ""
 
 
 def read_rows(corpus: Corpus, source: Source) -> Iterator[Row]:
-    """Return the rows of a table; every row has every column."""
+    """Yield the rows of a table; all rows of a .tsv or .csv file have the same columns."""
     form = table_format(source.name)
     if form == "jsonl":
-        yield from read_objects(lines(corpus.texts(source)), source.where)
+        yield from read_json_lines(lines(corpus.texts(source)), source.where)
         return
-    rows = _csv(corpus, source) if form == "csv" else _tsv(corpus, source)
+    rows = _split_lines(corpus, source)
     names = list(corpus.settings.columns)
     if not names:
         first = next(rows, None)
         if first is None:
-            raise DataError("is empty", "expected a header line and rows", where=source.where)
+            raise DataError("is empty, expected a header line and rows", where=source.where)
         names = first[1]
-    if len(kept := [name for name in names if name != "-"]) != len(set(kept)):
-        raise DataError(f"found the columns {', '.join(names)}, expected each once", where=source.where)
+    if len(used := [name for name in names if name != "-"]) != len(set(used)):
+        raise DataError(f"found the columns {', '.join(names)}, expected distinct names", where=source.where)
+    cell_names = [f"column_{number}" if name == "-" else name for number, name in enumerate(names, start=1)]
     for line, values in rows:
         if len(values) != len(names):
+            count = "1 column" if len(values) == 1 else f"{len(values)} columns"
             raise DataError(
-                f"found {_columns(len(values))}, expected {len(names)} ({', '.join(names)})",
-                _width_remedy(form, len(values) > len(names)),
+                f"found {count}, expected {len(names)} ({', '.join(names)})",
+                _column_count_remedy(form, len(values) > len(names)),
                 where=f"{source.where}, line {line}",
             )
-        cells = dict(zip(_distinct(names), values, strict=True))
+        cells = dict(zip(cell_names, values, strict=True))
         yield Row(line, {name: value for name, value in zip(names, values, strict=True) if name != "-"}, cells)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return a name for every column: those that nobody named are called after their place."""
-    return [f"column_{place}" if name == "-" else name for place, name in enumerate(names, start=1)]
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"
-
-
-def _width_remedy(form: str, is_wide: bool) -> str:
-    if form == "tsv" and is_wide:
+def _column_count_remedy(form: str, is_too_wide: bool) -> str:
+    if form == "tsv" and is_too_wide:
         return "a tab inside a text splits it: replace it, or save the file as .csv or .jsonl"
     if form == "csv":
-        return "a text with commas or newlines has to be quoted; another separator is named with --delimiter"
-    return "every line needs every column; give the names with --columns if the file has no header"
+        return "quote texts that contain the delimiter or line breaks; set another delimiter with --delimiter"
+    return "each line needs a value for each column; if the file has no header line, set the names with --columns"
 
 
-def _tsv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
+def _split_lines(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number, values) of the lines of a .csv or .tsv file that are not empty."""
+    return _split_csv(corpus, source) if table_format(source.name) == "csv" else _split_tsv(corpus, source)
+
+
+def _split_tsv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(lines(corpus.texts(source)), start=1):
         if line:
             yield number, line.split("\t")
 
 
-def _csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
+def _split_csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LARGEST_FIELD)
     reader = csv.reader(
-        whole_lines(corpus.texts(source)),
+        lines_with_ends(corpus.texts(source)),
         delimiter=corpus.settings.delimiter,
         strict=True,
     )
@@ -111,29 +113,33 @@ def _csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"is not CSV: {error}", where=f"{source.where}, line {start}") from error
 
 
-def read_objects(found_lines: Iterable[str], name: str) -> Iterator[Row]:
-    """Return the rows of JSON Lines: an object on each line that is not blank."""
-    for number, line in enumerate(found_lines, start=1):
+def read_json_lines(json_lines: Iterable[str], name: str) -> Iterator[Row]:
+    """Yield the rows of JSON Lines: one object per line; blank lines are skipped."""
+    for number, line in enumerate(json_lines, start=1):
         if not line.strip():
             continue
         where = f"{name}, line {number}"
         try:
-            found = json.loads(line, object_pairs_hook=_Pairs)
+            pairs = json.loads(line, object_pairs_hook=_Pairs)
         except (ValueError, RecursionError) as error:
             raise DataError(f"is not JSON: {error}", "expected one object per line", where=where) from None
-        if not isinstance(found, _Pairs):
-            raise DataError(f"found {type(found).__name__}, expected an object", where=where)
-        values = {key: _as_text(value) for key, value in found}
-        if len(values) < len(found):
-            names = ", ".join(key for key, _ in found)
-            raise DataError(f"found the columns {names}, expected each once", where=where)
-        if any(map(HALF_PAIR.search, (*values, *values.values()))):
-            raise DataError("found half of a surrogate pair, expected text", "repair its \\u escapes", where=where)
-        yield Row(number, values, {key: _plain(value) for key, value in found})
+        if not isinstance(pairs, _Pairs):
+            raise DataError(f"found a JSON {JSON_TYPES[type(pairs)]}, expected an object", where=where)
+        values = {key: _as_text(value) for key, value in pairs}
+        if len(values) < len(pairs):
+            names = ", ".join(key for key, _ in pairs)
+            raise DataError(f"found the columns {names}, expected distinct names", where=where)
+        if any(map(SURROGATE.search, (*values, *values.values()))):
+            raise DataError("found an unpaired surrogate, expected text", "correct its \\u escapes", where=where)
+        yield Row(number, values, {key: _plain(value) for key, value in pairs})
+
+
+# Names of JSON types other than objects.
+JSON_TYPES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The keys and values of a JSON object, before one that comes twice hides the other."""
+    """The keys and values of a JSON object, including duplicate keys."""
 
 
 def _as_text(value: object) -> str:
@@ -147,69 +153,72 @@ def _plain(value: object) -> object:
 
 
 def infer_task(columns: Iterable[str], settings: DataSettings) -> Task:
-    """Return the task that a table's columns are for; a file without them is text."""
-    found = set(columns)
-    has_text = set(settings.text_column.split(",")) <= found
-    if has_text and settings.label_column in found:
+    """Return the task given by the columns of a table; lm if the columns of no other task are present."""
+    names = set(columns)
+    has_text = set(settings.text_column.split(",")) <= names
+    if has_text and settings.label_column in names:
         return "classify"
-    if has_text and settings.tags_column in found:
+    if has_text and settings.tags_column in names:
         return "tag"
-    if {settings.source_column, settings.target_column} <= found:
+    if {settings.source_column, settings.target_column} <= names:
         return "translate"
     return "lm"
 
 
-def value(row: Row, column: str, where: str) -> str:
-    """Return a column of a row; several columns joined by a comma are joined by a newline."""
+def column_text(row: Row, column: str, where: str) -> str:
+    """Return the value of a column; if `column` lists several, separated by commas, join their values by newlines."""
     try:
         return "\n".join(row.values[name] for name in column.split(","))
     except KeyError as error:
         raise DataError(
             f"found the columns {', '.join(row.values)}, expected {error.args[0]}",
-            "name it with --text-column, --label-column and so on, or all of them with --columns",
+            "set the column with --text-column, --label-column and so on, or all names with --columns",
             where=f"{where}, line {row.line}",
         ) from None
 
 
-def read_examples(corpus: Corpus) -> Iterator[Example]:
-    """Return the texts and labels of a table for the task classify."""
-    source, settings = corpus.sources[0], corpus.settings
+def _read_columns(corpus: Corpus, first: str, second: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the values of two columns of a table, and the line of each row."""
+    source = corpus.sources[0]
     for row in read_rows(corpus, source):
-        label = value(row, settings.label_column, source.where)
+        yield column_text(row, first, source.where), column_text(row, second, source.where), row.line
+
+
+def read_examples(corpus: Corpus) -> Iterator[Example]:
+    """Yield the texts and labels of a table for the task classify."""
+    settings = corpus.settings
+    for label, text, line in _read_columns(corpus, settings.label_column, settings.text_column):
         if not label.strip():
             raise DataError(
                 "found an empty label",
-                "give the row a label, or leave it out",
-                where=f"{source.where}, line {row.line}",
+                "add a label, or remove the row",
+                where=f"{corpus.sources[0].where}, line {line}",
             )
-        yield Example(value(row, settings.text_column, source.where), label)
+        yield Example(text, label)
 
 
-def read_tagged(corpus: Corpus) -> Iterator[Tagged]:
-    """Return the texts and tags of a table for the task tag."""
-    source, settings = corpus.sources[0], corpus.settings
-    for row in read_rows(corpus, source):
-        text, tags = (value(row, column, source.where) for column in (settings.text_column, settings.tags_column))
-        yield Tagged(text, tags, row.line)
+def read_tagged(corpus: Corpus) -> Iterator[TaggedText]:
+    """Yield the texts and tags of a table for the task tag."""
+    for row in _read_columns(corpus, corpus.settings.text_column, corpus.settings.tags_column):
+        yield TaggedText(*row)
 
 
-def without_header(corpus: Corpus) -> Corpus:
-    """Return the corpus, with the names of its columns taken from its first line if they stand there.
+def prefer_header(corpus: Corpus) -> Corpus:
+    """Return the corpus without the setting `columns` if the first line of its table is a header.
 
-    A run remembers the columns of the table it was trained on; another table may have a header.
+    A run stores the columns of its training table; another table for the same run may have a header line.
     """
     source, settings = corpus.sources[0], corpus.settings
     if not settings.columns or table_format(source.name) not in ("csv", "tsv"):
         return corpus
-    rows = _csv(corpus, source) if table_format(source.name) == "csv" else _tsv(corpus, source)
-    first = next(rows, (0, []))[1]
+    _, first = next(_split_lines(corpus, source), (0, []))
     if set(settings.text_column.split(",")) <= set(first):
         return replace(corpus, settings=settings.model_copy(update={"columns": ()}))
     return corpus
 
 
 class TextPair(NamedTuple):
-    """A source, its target, and the line where they stand."""
+    """A source, its target, and their line in the file."""
 
     source: str
     target: str
@@ -217,23 +226,19 @@ class TextPair(NamedTuple):
 
 
 def read_pairs(corpus: Corpus) -> Iterator[TextPair]:
-    """Return the sources and targets of a table, or the lines of two aligned files, which must have equally many."""
+    """Yield the sources and targets of a table, or the lines of two aligned files with equal numbers of lines."""
     if len(corpus.sources) == 1:
-        source, settings = corpus.sources[0], corpus.settings
-        for row in read_rows(corpus, source):
-            first, second = (
-                value(row, column, source.where) for column in (settings.source_column, settings.target_column)
-            )
-            yield TextPair(first, second, row.line)
+        for row in _read_columns(corpus, corpus.settings.source_column, corpus.settings.target_column):
+            yield TextPair(*row)
         return
-    one, other = corpus.sources
-    pairs = zip_longest(lines(corpus.texts(one)), lines(corpus.texts(other)))
-    for count, (a, b) in enumerate(pairs):  # of those before
-        if a is None or b is None:
-            shorter, longer = (one, other) if a is None else (other, one)
+    sources, targets = corpus.sources
+    pairs = zip_longest(lines(corpus.texts(sources)), lines(corpus.texts(targets)))
+    for count, (source, target) in enumerate(pairs):
+        if source is None or target is None:
+            shorter, longer = (sources, targets) if source is None else (targets, sources)
             raise DataError(
-                f"found {count} lines, expected as many as in {longer.where}, which has more",
-                "aligned files have one translation per line",
+                f"has {count} lines, fewer than {longer.where}",
+                "aligned files have equal numbers of lines: line i of one is the translation of line i of the other",
                 where=shorter.where,
             )
-        yield TextPair(a, b, count + 1)
+        yield TextPair(source, target, count + 1)

@@ -1,8 +1,8 @@
-"""Tokenizers: char, byte, word, byte-level BPE and unigram, all kept in one `tokenizer.json`.
+"""Tokenizers: characters, bytes, words, byte-level BPE and byte-level unigram, stored as `tokenizer.json`.
 
-The ids of a tokenizer are 0 .. size-1. The document boundary is the id one past them, so that no
-text can ever produce it; models see `size + 1` ids. `char` and `word` have an id for what they do
-not know, spelled so that no text spells it; nothing is unknown to the others.
+The ids of a tokenizer are 0 to size - 1. The document boundary is the id `size`, which no text can produce; models have
+a vocabulary of `size + 1` ids. `char` and `word` tokenizers have an unknown token, with a spelling that no text can
+produce; byte-level tokenizers need none.
 """
 
 import functools
@@ -22,47 +22,55 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
 from satchel import durable
-from satchel.config import Settings
+from satchel.config import Settings, build
 from satchel.errors import DataError, RunError, SettingsError
-from satchel.text.reading import HALF_PAIR, cut
+from satchel.text.reading import SURROGATE, split_pieces
 
 Ids = npt.NDArray[np.int64]
 
-# A space inside: `word` splits there, `char` sees seven characters, byte-level alphabets have no space.
+# Spelling of the unknown token. No text produces it: `word` splits at the space, `char` has tokens of one character.
 UNKNOWN = " <unk>"
+# Maximum size of a tokenizer.json in bytes.
 LARGEST_FILE = 1 << 28
 LARGEST_VOCABULARY = 1 << 24
+# The characters that represent the 256 bytes in the vocabulary of a byte-level tokenizer.
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
-# Words with the space before them, numbers, punctuation, newlines, other white space. White space never
-# follows anything else in a piece, and no rule looks back: that is what makes reading.cut safe.
-# Learning takes time that grows with the square of a piece's length, so pieces have a longest one.
-PIECES = Regex(r" ?\p{L}{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{N}]{1,256}|\n{1,256}|[^\S\n]{1,256}(?!\S)|[^\S\n]{1,256}")
+# Pre-tokens of byte-level tokenizers: words with the space before them, numbers, punctuation, newlines, other white
+# space. White space only starts a pre-token and no rule looks behind, which `reading.split_pieces` relies on.
+# The length is limited because the training time is quadratic in it.
+PRE_TOKEN = Regex(
+    r" ?\p{L}{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{N}]{1,256}|\n{1,256}|[^\S\n]{1,256}(?!\S)|[^\S\n]{1,256}"
+)
 
 Kind = Literal["char", "byte", "word", "bpe", "unigram"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+# Kinds with a token for every byte: lossless, without unknown tokens.
+BYTE_LEVEL = ("byte", "bpe", "unigram")
 
 
 class TokenizerSettings(Settings):
-    """Which tokenizer to make from the training text."""
+    """Tokenizer to train on the training text."""
 
-    kind: Kind = Field("bpe", description="char, byte, word, bpe or unigram")
-    size: int | None = Field(None, ge=1, le=LARGEST_VOCABULARY, description="the most tokens there may be")
-    min_count: int = Field(1, ge=1, description="char and word: drop what occurs less often")
-    split: Literal["space", "punctuation"] = Field("space", description="word: also split punctuation off")
-    joint: bool = Field(True, description="translate: sources and targets have the same tokens")
+    kind: Kind = Field("bpe", description="type of tokens: char, byte, word, bpe or unigram")
+    size: int | None = Field(None, ge=1, le=LARGEST_VOCABULARY, description="maximum vocabulary size")
+    min_count: int = Field(1, ge=1, description="char and word: minimum frequency of a token in the training text")
+    split: Literal["space", "punctuation"] = Field(
+        "space", description="word: split at white space only, or also around punctuation"
+    )
+    joint: bool = Field(True, description="translate: one vocabulary for sources and targets")
 
     @model_validator(mode="after")
     def _large_enough(self) -> "TokenizerSettings":
         if self.kind in ("bpe", "unigram") and self.size is not None and self.size <= len(ALPHABET):
-            raise ValueError(f"expected a size above {len(ALPHABET)}: each byte is a token")
+            raise ValueError(f"expected a size above {len(ALPHABET)}: the vocabulary contains every byte")
         if self.kind == "byte" and self.size is not None and self.size < len(ALPHABET):
-            raise ValueError(f"expected a size of {len(ALPHABET)}, or none: each byte is a token")
+            raise ValueError(f"expected {len(ALPHABET)} or no size: the vocabulary consists of all bytes")
         return self
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The ids of a text, how many of them are unknown, and whether the text can be restored from them."""
+    """The ids of a text, the number of unknown tokens, and whether decoding restores the text exactly."""
 
     ids: Ids
     unknown: int
@@ -70,22 +78,22 @@ class Encoding:
 
 
 class Tokenizer:
-    """Turns text into ids and back. It is made from the text of its `tokenizer.json`, so a saved one is the same."""
+    """Encodes text as ids and decodes ids, as described by the content of a `tokenizer.json`."""
 
     def __init__(self, text: str) -> None:
         engine = Engine.from_str(text)
         engine.no_truncation()
         engine.no_padding()
-        # A tokenizer made elsewhere may have special tokens: as text they are text.
+        # Encode the spelling of special tokens as ordinary text.
         engine.encode_special_tokens = True
         if isinstance(engine.model, models.BPE):
-            engine.model.dropout = None  # which would choose the merges by chance
+            engine.model.dropout = None  # encoding is deterministic
         self._engine = engine
         self.json = text
         self.sha256 = hashlib.sha256(self.json.encode()).hexdigest()
         self.size: int = engine.get_vocab_size()
         self.boundary = self.size
-        self.spellings = _by_id(engine)
+        self.spellings = _spellings(engine)
         self.unknown: int | None = engine.token_to_id(UNKNOWN)
         self.kind = _kind(json.loads(text), self.unknown)
         self._lengths = np.array([len(spelling) for spelling in self.spellings])
@@ -93,8 +101,8 @@ class Tokenizer:
 
     @functools.cached_property
     def byte_lengths(self) -> npt.NDArray[np.int64]:
-        """How many bytes of text each id stands for; a word counts the space after it."""
-        if self.kind in ("byte", "bpe", "unigram"):
+        """Number of bytes of text per id; a word token includes the space after it."""
+        if self.kind in BYTE_LEVEL:
             return np.array([len(self.bytes_of(id_)) for id_ in range(self.size)])
         space = 1 if self.kind == "word" else 0
         return np.array([len(spelling.encode()) + space for spelling in self.spellings])
@@ -102,171 +110,167 @@ class Tokenizer:
     # --- text to ids
 
     def encode(self, text: str) -> Encoding:
-        """Return the ids of a text."""
-        pieces = list(cut([text]))
-        parts = list(self.encode_pieces(pieces, [number == 0 for number in range(len(pieces))]))
-        if not parts:
-            return Encoding(np.empty(0, np.int64), 0, True)
+        """Return the encoding of a text."""
+        pieces = list(split_pieces([text]))
+        encodings = list(self.encode_pieces(pieces, [number == 0 for number in range(len(pieces))]))
         return Encoding(
-            np.concatenate([part.ids for part in parts]),
-            sum(part.unknown for part in parts),
-            all(part.lossless for part in parts),
+            np.concatenate([np.empty(0, np.int64), *(encoding.ids for encoding in encodings)]),
+            sum(encoding.unknown for encoding in encodings),
+            all(encoding.lossless for encoding in encodings),
         )
 
-    def encode_pieces(self, pieces: Sequence[str], begins: Sequence[bool]) -> Iterator[Encoding]:
-        """Return the encoding of each piece (see reading.cut); `begins` says which begin a document."""
+    def encode_pieces(self, pieces: Sequence[str], starts: Sequence[bool]) -> Iterator[Encoding]:
+        """Yield the encoding of each piece (see `split_pieces`); `starts` marks the first piece of a document."""
         try:
             encodings = self._engine.encode_batch_fast(list(pieces), add_special_tokens=False)
         except TypeError:
-            if not any(map(HALF_PAIR.search, pieces)):
+            if not any(map(SURROGATE.search, pieces)):
                 raise
-            raise DataError(
-                "found half of a surrogate pair, expected text", "replace it by the character that was meant"
-            ) from None
-        for text, begin, encoded in zip(pieces, begins, encodings, strict=True):
+            raise DataError("found an unpaired surrogate, expected text", "replace it by a valid character") from None
+        for text, starts_document, encoded in zip(pieces, starts, encodings, strict=True):
             ids = np.array(encoded.ids, np.int64)
             unknown = 0 if self.unknown is None else int((ids == self.unknown).sum())
-            yield Encoding(ids, unknown, self._is_lossless(text, ids, unknown, begin))
+            yield Encoding(ids, unknown, self._is_lossless(text, ids, unknown, starts_document))
 
-    def _is_lossless(self, text: str, ids: Ids, unknown: int, begin: bool) -> bool:
-        if self.kind in ("byte", "bpe", "unigram"):
-            return True
+    def _is_lossless(self, text: str, ids: Ids, unknown: int, starts_document: bool) -> bool:
+        if self.kind in (*BYTE_LEVEL, "char"):
+            return not unknown
         if unknown:
             return False
-        if self.kind == "char":
-            return True
         if self.kind == "word":
-            # Decoding puts one space between words: right if there are as many spaces as gaps, and nothing else.
-            gaps = max(0, len(ids) - 1) if begin else len(ids)
+            # Decoding inserts one space between words. Quick check: one space per gap, and no other white space.
+            gaps = max(0, len(ids) - 1) if starts_document else len(ids)
             if not len(text) - int(self._lengths[ids].sum()) == gaps == text.count(" "):
                 return False
-            # Where punctuation is split off, one gap without a space may hide one with two.
-            return " ".join([*([] if begin else [""]), *(self.spellings[id_] for id_ in ids.tolist())]) == text
+            # If punctuation is split, a gap without a space and a gap with two spaces pass the quick check.
+            return (
+                " ".join([*([] if starts_document else [""]), *(self.spellings[id_] for id_ in ids.tolist())]) == text
+            )
         return self.decode(ids) == text
 
     # --- ids to text
 
     def decode(self, ids: Iterable[int] | Ids) -> str:
-        """Return the text of some ids; the document boundary is no text."""
-        inside = [int(id_) for id_ in ids if 0 <= id_ < self.size]
-        if self.kind in ("byte", "bpe", "unigram"):
-            return b"".join(map(self.bytes_of, inside)).decode("utf-8", "replace")
+        """Return the text of ids; boundaries and ids outside of the vocabulary are omitted."""
+        valid_ids = [int(id_) for id_ in ids if 0 <= id_ < self.size]
+        if self.kind in BYTE_LEVEL:
+            return b"".join(map(self.bytes_of, valid_ids)).decode("utf-8", "replace")
         if self.kind in ("char", "word"):
-            return ("" if self.kind == "char" else " ").join(map(self.text_of, inside))
-        return str(self._engine.decode(inside, skip_special_tokens=False))
+            return ("" if self.kind == "char" else " ").join(map(self.text_of, valid_ids))
+        return str(self._engine.decode(valid_ids, skip_special_tokens=False))
 
     def text_of(self, id_: int) -> str:
-        """Return what a token looks like by itself; bytes that are no character are written \\xNN."""
+        """Return the text of a single token; bytes that are not valid UTF-8 are escaped as \\xNN."""
         if id_ == self.boundary:
             return "<end>"
         if id_ == self.unknown:
             return "<unk>"
-        if self.kind in ("byte", "bpe", "unigram"):
+        if self.kind in BYTE_LEVEL:
             return self.bytes_of(id_).decode("utf-8", "backslashreplace")
         return self.spellings[id_]
 
     def bytes_of(self, id_: int) -> bytes:
-        """Return the bytes that a byte-level token stands for."""
+        """Return the bytes of a byte-level token."""
         spelling = self.spellings[id_]
         try:
             return bytes(self._bytes[character] for character in spelling)
-        except KeyError:  # a special token of a tokenizer made elsewhere
+        except KeyError:  # a special token of an imported tokenizer
             return spelling.encode()
 
 
 def read_tokenizer(data: bytes, where: str) -> Tokenizer:
-    """Return the tokenizer that a `tokenizer.json` holds, once it is known to be sound."""
+    """Return the tokenizer of a `tokenizer.json`; raise RunError if it is not valid."""
     tree = durable.from_json(data, where)
     model = tree.get("model") if isinstance(tree, dict) else None
     if not isinstance(model, dict) or model.get("type") not in ("BPE", "Unigram", "WordLevel", "WordPiece"):
-        raise RunError("is not a tokenizer.json of the tokenizers library", where=where)
+        raise RunError("is not a tokenizer.json of the Hugging Face tokenizers library", where=where)
     vocabulary = model.get("vocab")
     added = tree.get("added_tokens") or []
-    if not isinstance(added, list) or not all(_is_added(token) for token in added):
-        raise RunError("its added tokens are not a list of tokens", where=where)
+    if not isinstance(added, list) or not all(_is_added_token(token) for token in added):
+        raise RunError("added_tokens is not a list of tokens", where=where)
     if model["type"] == "Unigram":
-        _check_words([entry[0] for entry in vocabulary or []] if _is_pairs(vocabulary) else None, where)
-        _check_words(["", *{token["content"] for token in added} - {""}], where)
+        _check_tokens([entry[0] for entry in vocabulary or []] if _is_list_of_pairs(vocabulary) else None, where)
+        _check_tokens(["", *{token["content"] for token in added} - {""}], where)
     else:
         _check_ids(vocabulary, added, where)
     try:
         tokenizer = Tokenizer(data.decode("utf-8"))
     except BaseException as error:
-        # The library's own failures are Exceptions, or panics of the runtime it is built with.
+        # The library raises Exceptions, or panics of its Rust runtime, which are BaseExceptions.
         if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
             raise
-        raise RunError(f"is not a tokenizer that can be read: {error}", where=where) from None
-    # The library has its own ideas of which ids added tokens get.
+        raise RunError(f"is not a valid tokenizer: {error}", where=where) from None
+    # The library may assign other ids to added tokens than the file.
     if len(set(tokenizer.spellings)) < tokenizer.size:
-        raise RunError(f"its ids are not 0 to {tokenizer.size - 1}, each once", where=where)
-    if not _knows_all(model, tokenizer.kind):
-        raise RunError("it has no token for what it does not know", where=where)
+        raise RunError(f"the ids are not distinct or not 0 to {tokenizer.size - 1}", where=where)
+    if not _can_encode_all(model, tokenizer.kind):
+        raise RunError("the vocabulary has no unknown token", where=where)
     return tokenizer
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Return the tokenizer in a file, or that of a run folder."""
+    """Return the tokenizer of a `tokenizer.json` or of a run folder."""
     if os.path.isdir(path):
         if not (path / "tokenizer.json").exists():
-            raise RunError("is not a run: it has no tokenizer.json", where=str(path))
+            raise RunError("is not a run folder: it has no tokenizer.json", where=str(path))
         path = path / "tokenizer.json"
     return read_tokenizer(durable.read_file(path, LARGEST_FILE), str(path))
 
 
-def _is_added(token: Any) -> bool:
+def _is_added_token(token: Any) -> bool:
     return isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
 
 
-def _knows_all(model: dict[str, Any], kind: str) -> bool:
-    """Return whether a tokenizer has an answer to what is not in its vocabulary; without one it would stop there."""
+def _can_encode_all(model: dict[str, Any], kind: str) -> bool:
+    """Return whether a tokenizer can encode text outside of its vocabulary; otherwise encoding raises an error."""
     if model["type"] == "Unigram":
         return kind == "unigram" or model.get("unk_id") is not None
     unknown = model.get("unk_token")
     if unknown is None and model["type"] == "BPE":
-        return True  # it leaves out what it does not know
+        return True  # it omits characters outside of the vocabulary
     return isinstance(unknown, str) and unknown in model["vocab"]
 
 
-def _is_pairs(vocabulary: Any) -> bool:
+def _is_list_of_pairs(vocabulary: Any) -> bool:
     return isinstance(vocabulary, list) and all(isinstance(entry, list) and len(entry) == 2 for entry in vocabulary)
 
 
-def _check_words(words: list[Any] | None, where: str) -> None:
-    if words is None or not all(isinstance(word, str) for word in words) or not words:
-        raise RunError("its vocabulary is not a list of tokens", where=where)
-    if len(words) > LARGEST_VOCABULARY:
-        raise RunError(f"found {len(words)} tokens, expected at most {LARGEST_VOCABULARY}", where=where)
-    for word in words:
-        if HALF_PAIR.search(word):
-            raise RunError(f"the token {word!r} is not text", where=where)
-    if len(set(words)) < len(words):
-        twice = Counter(words).most_common(1)[0][0]
-        raise RunError(f"found the token {twice!r} twice", where=where)
+def _check_tokens(tokens: list[Any] | None, where: str) -> None:
+    if tokens is None or not all(isinstance(token, str) for token in tokens) or not tokens:
+        raise RunError("the vocabulary is not a list of tokens", where=where)
+    if len(tokens) > LARGEST_VOCABULARY:
+        raise RunError(f"has {len(tokens)} tokens, expected at most {LARGEST_VOCABULARY}", where=where)
+    for token in tokens:
+        if SURROGATE.search(token):
+            raise RunError(f"the token {token!r} contains an unpaired surrogate", where=where)
+    if len(set(tokens)) < len(tokens):
+        duplicate = Counter(tokens).most_common(1)[0][0]
+        raise RunError(f"the vocabulary contains the token {duplicate!r} twice", where=where)
 
 
 def _check_ids(vocabulary: Any, added: list[Any], where: str) -> None:
     if not isinstance(vocabulary, dict):
-        raise RunError("its vocabulary is not a table of tokens", where=where)
+        raise RunError("the vocabulary is not a mapping of tokens to ids", where=where)
     extra = {token["content"]: token["id"] for token in added}
     ids = {**vocabulary, **extra}
-    _check_words(list(ids), where)
+    _check_tokens(list(ids), where)
     if not all(type(id_) is int for id_ in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
-        raise RunError(f"its ids are not 0 to {len(ids) - 1}, each once", where=where)
+        raise RunError(f"the ids are not distinct or not 0 to {len(ids) - 1}", where=where)
 
 
 def _kind(tree: dict[str, Any], unknown: int | None) -> str:
-    """Return which of the kinds a tokenizer is, from how it is built; `other` if none."""
-    model, splitter = tree["model"], tree.get("pre_tokenizer")
-    # What is added without being special is found in the text before anything else, with the space around it.
+    """Return the kind of a tokenizer, inferred from its components; `other` if it is none of KINDS."""
+    model, pre_tokenizer = tree["model"], tree.get("pre_tokenizer")
+    # Added tokens that are not special are matched in the text first and may absorb the space around them.
     added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
-    changed = [model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")]
-    if tree.get("normalizer") is not None or added or any(changed):
+    modifiers = [model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")]
+    if tree.get("normalizer") is not None or added or any(modifiers):
         return "other"
-    if splitter is None and model["type"] == "BPE" and not model["merges"] and unknown is not None:
+    if pre_tokenizer is None and model["type"] == "BPE" and not model["merges"] and unknown is not None:
         return "other" if model.get("byte_fallback") or model.get("fuse_unk") else "char"
     if model["type"] == "WordLevel" and unknown is not None:
         return "word"
-    if _keeps_bytes(splitter, model["vocab"]):
+    if _is_byte_level(pre_tokenizer, model["vocab"]):
         if model["type"] == "Unigram":
             return "unigram"
         if model["type"] == "BPE":
@@ -274,9 +278,9 @@ def _kind(tree: dict[str, Any], unknown: int | None) -> str:
     return "other"
 
 
-def _keeps_bytes(splitter: dict[str, Any] | None, vocabulary: Any) -> bool:
-    """Return whether a tokenizer turns a text into its bytes, drops none of them, and has a token for each."""
-    steps = splitter.get("pretokenizers", [splitter]) if splitter else []
+def _is_byte_level(pre_tokenizer: dict[str, Any] | None, vocabulary: Any) -> bool:
+    """Return whether a tokenizer encodes the bytes of a text, drops none of them, and has a token for each."""
+    steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer]) if pre_tokenizer else []
     if not steps or steps[-1]["type"] != "ByteLevel" or steps[-1]["add_prefix_space"]:
         return False
     if any(step["type"] not in ("Split", "Digits") or step.get("behavior") == "Removed" for step in steps[:-1]):
@@ -286,36 +290,36 @@ def _keeps_bytes(splitter: dict[str, Any] | None, vocabulary: Any) -> bool:
 
 
 def _byte_alphabet() -> Iterator[tuple[int, str]]:
-    """Return (byte, character): printable Latin-1 stands for itself, the others for U+0100 and on, in order."""
-    moved = 0
+    """Yield (byte, character) as in GPT-2: printable Latin-1 characters are unchanged, others start at U+0100."""
+    shifted = 0
     for byte in range(256):
         if 33 <= byte <= 126 or 161 <= byte <= 172 or 174 <= byte <= 255:
             yield byte, chr(byte)
         else:
-            yield byte, chr(256 + moved)
-            moved += 1
+            yield byte, chr(256 + shifted)
+            shifted += 1
 
 
-# --- making one ----------------------------------------------------------------------------------
+# --- training ------------------------------------------------------------------------------------
 
 
 def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: int) -> Tokenizer:
-    """Return a tokenizer made from a text of about `size` characters."""
+    """Return a tokenizer trained on pieces of text with about `size` characters in total."""
     if settings.kind == "byte":
         return Tokenizer(
             _byte_level(models.BPE({character: byte for byte, character in _byte_alphabet()}, [])).to_str()
         )
     if settings.kind == "char":
-        return char_tokenizer(_kept(_count(pieces), settings))
+        return char_tokenizer(_frequent_characters(pieces, settings))
     if settings.kind == "word":
         engine = _word(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN), settings.split)
-        # One token is the unknown one.
+        # The unknown token is part of the vocabulary size.
         limit = (settings.size or LARGEST_VOCABULARY) - 1
-        counting = trainers.WordLevelTrainer(
+        word_trainer = trainers.WordLevelTrainer(
             vocab_size=limit, min_frequency=settings.min_count, show_progress=False, special_tokens=[]
         )
-        engine.train_from_iterator(_batches(pieces), counting)
-        return word_tokenizer(_by_id(engine), settings.split)
+        engine.train_from_iterator(_batches(pieces), word_trainer)
+        return word_tokenizer(_spellings(engine), settings.split)
     limit = settings.size or default_size(size)
     trainer: trainers.Trainer
     if settings.kind == "bpe":
@@ -325,41 +329,41 @@ def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: in
         engine = _byte_level(models.Unigram())
         trainer = trainers.UnigramTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
     engine.train_from_iterator(_batches(pieces), trainer)
-    return Tokenizer((_settled(engine) if settings.kind == "unigram" else engine).to_str())
+    return Tokenizer((_deterministic(engine) if settings.kind == "unigram" else engine).to_str())
 
 
-def _settled(engine: Engine) -> Engine:
-    """Return a unigram engine that is the same for the same text.
+def _deterministic(engine: Engine) -> Engine:
+    """Return a unigram engine that depends on the training text only.
 
-    The trainer adds up in an order that differs each time, which shows in the last digits, and gives what it
-    did not keep of the alphabet scores 0.0001 apart, from the lowest one down, in an order that differs too.
+    The order of the trainer's sums varies, which changes the last digits of scores: they are rounded. Bytes that do not
+    occur in the text get scores in steps of 0.0001 below the lowest score, in varying order: all get the lowest score.
     """
-    found = dict(json.loads(engine.to_str())["model"]["vocab"])
-    # There is no score at all where the text had nothing to tell.
-    lowest = min((score for score in found.values() if score is not None), default=0.0)
-    ladder = lowest + 0.0001 * len(ALPHABET)
-    scores = {
-        spelling: round(lowest if score is None or (len(spelling) == 1 and score <= ladder) else score, 6)
-        for spelling, score in found.items()
+    scores = dict(json.loads(engine.to_str())["model"]["vocab"])
+    # Scores are missing if the training text is empty.
+    lowest = min((score for score in scores.values() if score is not None), default=0.0)
+    largest_step = lowest + 0.0001 * len(ALPHABET)
+    rounded = {
+        spelling: round(lowest if score is None or (len(spelling) == 1 and score <= largest_step) else score, 6)
+        for spelling, score in scores.items()
     }
-    return _byte_level(models.Unigram(sorted(scores.items(), key=lambda entry: (-entry[1], entry[0])), None, False))
+    return _byte_level(models.Unigram(sorted(rounded.items(), key=lambda entry: (-entry[1], entry[0])), None, False))
 
 
 def default_size(characters: int) -> int:
-    """Return how many tokens suit a text: about one per 300 characters, between 500 and 8,000."""
+    """Return the default vocabulary size: one token per 300 characters of text, at least 500 and at most 8,000."""
     return min(8000, max(500, characters // 300))
 
 
 def word_tokenizer(words: Sequence[str], split: str = "space") -> Tokenizer:
-    """Return the tokenizer that knows just these words, in this order."""
+    """Return a tokenizer with these words as vocabulary, in this order, and an unknown token."""
     vocabulary = {word: index for index, word in enumerate(words)}
     vocabulary[UNKNOWN] = len(vocabulary)
     return Tokenizer(_word(models.WordLevel(vocabulary, unk_token=UNKNOWN), split).to_str())
 
 
 def char_tokenizer(characters: Sequence[str]) -> Tokenizer:
-    """Return the tokenizer that knows just these characters, in this order."""
-    # A BPE that never merges is a table of characters, and the library's fastest.
+    """Return a tokenizer with these characters as vocabulary, in this order, and an unknown token."""
+    # BPE without merges maps each character to its id, and is the fastest such model of the library.
     vocabulary = {character: index for index, character in enumerate(characters)}
     vocabulary[UNKNOWN] = len(vocabulary)
     engine = Engine(models.BPE(vocabulary, [], unk_token=UNKNOWN, fuse_unk=False))
@@ -368,18 +372,18 @@ def char_tokenizer(characters: Sequence[str]) -> Tokenizer:
 
 
 def parse_tokenizer(choice: str) -> TokenizerSettings | Path:
-    """Return what `--tokenizer` asks for: settings for a new one, or the place of one that exists."""
+    """Return the value of `--tokenizer`: settings of a new tokenizer, or the path of an existing one."""
     kind, colon, size = choice.partition(":")
     if kind in KINDS:
         if colon and not (size.isdecimal() and len(size) < 20):
-            raise SettingsError(f"--tokenizer {choice}: found {size!r}, expected a number", "for example bpe:2000")
-        from satchel.config import build
-
+            raise SettingsError(
+                f"--tokenizer {choice}: the vocabulary size is {size!r}, expected a number", "for example bpe:2000"
+            )
         return build(TokenizerSettings, {"kind": kind, "size": int(size) if colon else None}, "--tokenizer")
     if os.path.exists(choice):
         return Path(choice)
     raise SettingsError(
-        f"--tokenizer {choice}: there is no such tokenizer, run or file",
+        f"--tokenizer {choice}: is neither a kind of tokenizer nor an existing file or folder",
         "expected char, byte, word, bpe:N, unigram:N, a run folder or a tokenizer.json",
     )
 
@@ -396,7 +400,7 @@ def _byte_level(model: models.Model) -> Engine:
     engine = Engine(model)
     engine.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(PIECES, "isolated"),
+            pre_tokenizers.Split(PRE_TOKEN, "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -404,23 +408,20 @@ def _byte_level(model: models.Model) -> Engine:
     return engine
 
 
-def _count(pieces: Iterable[str]) -> Counter[str]:
+def _frequent_characters(pieces: Iterable[str], settings: TokenizerSettings) -> list[str]:
+    """Return the most frequent characters with at least `min_count` occurrences, in code point order."""
     counts: Counter[str] = Counter()
     for piece in pieces:
         counts.update(piece)
-    return counts
-
-
-def _kept(counts: Counter[str], settings: TokenizerSettings) -> list[str]:
-    often = sorted(
+    by_frequency = sorted(
         (character for character, count in counts.items() if count >= settings.min_count),
         key=lambda character: (-counts[character], character),
     )
-    # One token is the unknown one.
-    return sorted(often if settings.size is None else often[: settings.size - 1])
+    # The unknown token is part of the vocabulary size.
+    return sorted(by_frequency if settings.size is None else by_frequency[: settings.size - 1])
 
 
-def _by_id(engine: Engine) -> list[str]:
+def _spellings(engine: Engine) -> list[str]:
     return [engine.id_to_token(id_) or "" for id_ in range(engine.get_vocab_size())]
 
 

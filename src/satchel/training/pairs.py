@@ -14,7 +14,7 @@ from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, file_source, lines, text_pieces
-from satchel.text.tables import TextPair, read_objects, read_pairs, value
+from satchel.text.tables import TextPair, column_text, read_json_lines, read_pairs
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 from satchel.training.plan import Plan
 
@@ -80,8 +80,8 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, planned: Plan, contex
 def read_held_out(path: Path) -> list[TextPair]:
     """Return the pairs that a run holds out, from the file it keeps them in."""
     source, where = file_source(path), str(path)
-    rows = read_objects(lines(Corpus(where, (source,)).texts(source)), where)
-    return [TextPair(value(row, "source", where), value(row, "target", where), row.line) for row in rows]
+    rows = read_json_lines(lines(Corpus(where, (source,)).texts(source)), where)
+    return [TextPair(column_text(row, "source", where), column_text(row, "target", where), row.line) for row in rows]
 
 
 def _line(pair: TextPair) -> bytes:

@@ -17,7 +17,7 @@ from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, text_pieces
-from satchel.text.tables import Example, Tagged, read_examples, read_tagged
+from satchel.text.tables import Example, TaggedText, read_examples, read_tagged
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 from satchel.training.plan import Plan
 
@@ -83,7 +83,7 @@ def write_tagged_rows(folder: durable.NewFolder, corpus: Corpus, planned: Plan, 
     _check_labels(names, len(rows), corpus.name, "tag")
     progress("tokenizing", None)
 
-    def write(tokens: str, numbers: str, some: Sequence[Tagged], identity: str) -> tuple[Ints, list[str]]:
+    def write(tokens: str, numbers: str, some: Sequence[TaggedText], identity: str) -> tuple[Ints, list[str]]:
         with folder.create(tokens) as handle:
             writer = TokenWriter(handle, tokenizer, "file")
             places_N = write_tagged(writer, (row.text for row in some), unit)
@@ -106,7 +106,7 @@ def write_tagged_rows(folder: durable.NewFolder, corpus: Corpus, planned: Plan, 
     return Rows(tokenizer, sha256, names, tuple(all_names[len(names) :]), classes_N, valid_N, unit)
 
 
-def check_unit(rows: Sequence[Tagged], unit: Unit, tokenizer: Tokenizer, where: str) -> None:
+def check_unit(rows: Sequence[TaggedText], unit: Unit, tokenizer: Tokenizer, where: str) -> None:
     """Refuse a table whose tags belong to something else than those a tagger was trained on."""
     if unit == "word" and all(len(row.tags.split()) == len(row.text.split()) for row in rows):
         return

@@ -78,7 +78,7 @@ def _texts(model: "Model", text: str | None, target: str | None, data: str | Non
 
 
 def _read_texts(model: Any, data: str) -> list[Any]:
-    from satchel.text.tables import read_tagged, without_header
+    from satchel.text.tables import prefer_header, read_tagged
 
     task = model.settings.task
     if task == "translate":
@@ -87,5 +87,5 @@ def _read_texts(model: Any, data: str) -> list[Any]:
         return list(model.texts_of(data))
     corpus = model.corpus(data)
     if task == "tag":
-        return [row.text for row in read_tagged(without_header(corpus))]
+        return [row.text for row in read_tagged(prefer_header(corpus))]
     return [line for piece in corpus.pieces() for line in piece.text.split("\n")]
