@@ -10,19 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from satchel.cli import main
+from satchel.cli.look import VIEWS
 from tests.cli.conftest import (
     Cli,
     process,
 )
 
-COMMANDS = (
-    "demo", "train", "evaluate", "compare", "mix", "score", "generate", "classify", "tag", "translate", "senses",
-    "similar", "probe", "report", "lesson", "data", "tokenize", "info", "export", "import", "look",
-)  # fmt: skip
-VIEWS = (
-    "attention", "surprise", "order", "lens", "senses", "contributions", "attribution", "alignment", "patterns",
-    "ablation", "embeddings", "training",
-)  # fmt: skip
+COMMANDS = [*(name.rstrip("_") for name in main.COMMANDS), "look"]
 
 
 def imported(*arguments: object, cwd: Path) -> set[str]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from satchel.cli.options import AsJson
-from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
+from satchel.cli.output import TEXT, Progress, message, print_table
+from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
     from satchel.evaluation.comparison import Comparison
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Runs = Annotated[list[str], Argument(metavar="RUN RUN...", help="Two or more run folders.")]
 
 
+@reports
 def compare(
     runs: Runs,
     data: Annotated[
         str | None, Option(help="File, folder or @NAME to compare on; default: the held-out data that the runs share.")
     ] = None,
     out: Annotated[Path | None, Option("-o", "--out", help="Write the table: .csv, .md, .tex or .svg.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print bits per byte, accuracy or chrF of each run and all differences, with 95 % bootstrap intervals."""
     from satchel import api
     from satchel.evaluation import reports
@@ -32,10 +32,7 @@ def compare(
     if out is not None:
         reports.save_comparison(comparison, out)
         message(f"wrote {out}")
-    if as_json:
-        emit_json(_document(comparison))
-    else:
-        show_comparison(comparison)
+    return Result(lambda: _document(comparison), lambda: show_comparison(comparison))
 
 
 def show_comparison(comparison: "Comparison") -> None:

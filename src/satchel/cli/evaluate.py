@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.metrics import QUALITY, metrics_json, quality_cells, show_metrics
-from satchel.cli.options import AsJson, Run, reads_files
-from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
+from satchel.cli.options import Run, reads_files
+from satchel.cli.output import TEXT, Progress, message, print_table
+from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
     from satchel.api.classification import LabelledPredictions
@@ -23,6 +24,7 @@ SIMILARITY_MEASURES = ("joined", "least", "any pair")
 @reads_files(
     "encoding", "columns", "delimiter", "text_column", "label_column", "tags_column", "source_column", "target_column"
 )
+@reports
 def evaluate(
     run: Run,
     data: Annotated[
@@ -44,10 +46,9 @@ def evaluate(
         Path | None,
         Option(help="Classifiers, taggers: write wrong predictions, most confident first (.tsv, .csv, .jsonl)."),
     ] = None,
-    as_json: AsJson = False,
     *,
     reading: dict[str, Any],
-) -> None:
+) -> Result:
     """Print perplexity and bits per byte; accuracy, F1 and calibration; or BLEU and chrF, depending on the task."""
     from satchel import api
     from satchel.errors import SettingsError
@@ -56,15 +57,13 @@ def evaluate(
         raise SettingsError("--similarity cannot be combined with DATA, --by or --errors", "remove one of them")
     model: Any = api.load_model(run)
     if similarity is not None:
-        _evaluate_similarity(model, similarity, as_json)
-        return
+        return _similarity_result(model, similarity)
     options: dict[str, Any] = {"reading": reading}
     if beam is not None:
         _require("--beam", model, "translate")
         options["beam"] = beam
     if by is not None:
-        _evaluate_groups(model, data, by, options, as_json)
-        return
+        return _group_result(model, data, by, options)
     with Progress() as progress:
         if errors is None:
             metrics = model.evaluate(data, progress=progress, **options)
@@ -75,10 +74,7 @@ def evaluate(
             message(f"wrote {errors}: {_write_errors(errors, predictions):,} errors")
     if getattr(metrics, "looks_swapped", False):
         message("warning: source and target columns look swapped")
-    if as_json:
-        emit_json(metrics_json(model, metrics))
-    else:
-        show_metrics(model, metrics)
+    return Result(lambda: metrics_json(model, metrics), lambda: show_metrics(model, metrics))
 
 
 def _require(option: str, model: "Model", *tasks: str) -> None:
@@ -92,8 +88,8 @@ def _require(option: str, model: "Model", *tasks: str) -> None:
         )
 
 
-def _evaluate_groups(model: "Model", data: str | None, by: str, options: dict[str, Any], as_json: bool) -> None:
-    """Print results by distance, source length or target position."""
+def _group_result(model: "Model", data: str | None, by: str, options: dict[str, Any]) -> Result:
+    """Return results by distance, source length or target position."""
     from satchel.errors import SettingsError
 
     valid = [name for name, method in BREAKDOWNS.items() if hasattr(model, method)]
@@ -104,33 +100,23 @@ def _evaluate_groups(model: "Model", data: str | None, by: str, options: dict[st
         options.pop("beam", None)
     with Progress() as progress:
         groups = getattr(model, BREAKDOWNS[by])(data, progress=progress, **options)
-    if as_json:
-        emit_json({"by": by, "rows": [asdict(each) for each in groups]})
-    elif by == "distance":
-        print_table(
-            {"distance in words": ">", "documents": ",", "accuracy": ".1%", "nats per word": ".3f"},
-            [[f"{each.nearest} to {each.farthest}", each.documents, each.accuracy, each.nats] for each in groups],
-        )
+    if by == "distance":
+        columns = {"distance in words": ">", "documents": ",", "accuracy": ".1%", "nats per word": ".3f"}
+        rows = [[f"{each.nearest} to {each.farthest}", each.documents, each.accuracy, each.nats] for each in groups]
     elif by == "length":
-        print_table(
-            {"source length": TEXT, "sentences": ",", **QUALITY, "nats per token": ".3f"},
-            [[each.name, each.count, *quality_cells(each.quality), each.nats_per_token] for each in groups],
-        )
+        columns = {"source length": TEXT, "sentences": ",", **QUALITY, "nats per token": ".3f"}
+        rows = [[each.name, each.count, *quality_cells(each.quality), each.nats_per_token] for each in groups]
     else:
-        print_table(
-            {"target position": TEXT, "tokens": ",", "nats per token": ".3f"},
-            [[each.name, each.count, each.nats_per_token] for each in groups],
-        )
+        columns = {"target position": TEXT, "tokens": ",", "nats per token": ".3f"}
+        rows = [[each.name, each.count, each.nats_per_token] for each in groups]
+    return Result(lambda: {"by": by, "rows": [asdict(each) for each in groups]}, lambda: print_table(columns, rows))
 
 
-def _evaluate_similarity(model: "Model", path: str, as_json: bool) -> None:
-    """Print the Spearman correlations between the cosine similarities of words and human ratings."""
+def _similarity_result(model: "Model", path: str) -> Result:
+    """Return the Spearman correlations between the cosine similarities of words and human ratings."""
     with Progress() as progress:
         progress("comparing words", None)
         results = model.reader.agreement(path)
-    if as_json:
-        emit_json({"similarity": [asdict(each) for each in results]})
-        return
     rows = []
     for each in results:
         senses = {name: value for name, value in each.correlations.items() if name.startswith("sense ")}
@@ -145,11 +131,15 @@ def _evaluate_similarity(model: "Model", path: str, as_json: bool) -> None:
         "minimum": ".3f",
         "maximum": ".3f",
     }
-    print_table({**columns, "best sense": TEXT}, rows)
-    message(
-        "Spearman correlation of cosine similarity with human ratings; concatenated: all senses as one vector; "
-        "minimum: over senses; maximum: over pairs of senses"
-    )
+
+    def show() -> None:
+        print_table({**columns, "best sense": TEXT}, rows)
+        message(
+            "Spearman correlation of cosine similarity with human ratings; concatenated: all senses as one vector; "
+            "minimum: over senses; maximum: over pairs of senses"
+        )
+
+    return Result(lambda: {"similarity": [asdict(each) for each in results]}, show)
 
 
 def _write_errors(path: Path, predictions: "LabelledPredictions") -> int:

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.data import number_text
-from satchel.cli.options import AsJson
-from satchel.cli.output import TEXT, emit_json, message, print_fields, print_table
+from satchel.cli.output import TEXT, message, print_fields, print_table
+from satchel.cli.result import Result, reports
 
 
+@reports
 def info(
     name: Annotated[
         str | None,
@@ -21,28 +22,34 @@ def info(
     tensors: Annotated[
         bool, Option("--tensors", help="List name, shape, dtype and meaning of each tensor of a run.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print settings, parameters and FLOPs per token of a run or of a planned network; without NAME the versions."""
-    from satchel.api.info import describe, describe_tensors
-    from satchel.config import flatten
-    from satchel.errors import SettingsError
-    from satchel.text.display import visible
+    from satchel.api.info import describe
 
     if tensors:
-        if name is None:
-            raise SettingsError("--tensors needs a run", "name a run folder")
-        rows = describe_tensors(name)
-        if as_json:
-            emit_json({"run": name, "tensors": rows})
-        else:
-            columns = dict.fromkeys(("name", "shape", "dtype", "meaning"), TEXT)
-            print_table(columns, [[row[key] for key in columns] for row in rows])
-        return
+        return _tensors(name)
     tree = describe(name)
-    if as_json:
-        emit_json(tree)
-        return
+    return Result(lambda: tree, lambda: _show(tree))
+
+
+def _tensors(name: str | None) -> Result:
+    from satchel.api.info import describe_tensors
+    from satchel.errors import SettingsError
+
+    if name is None:
+        raise SettingsError("--tensors needs a run", "name a run folder")
+    rows = describe_tensors(name)
+    columns = dict.fromkeys(("name", "shape", "dtype", "meaning"), TEXT)
+    return Result(
+        lambda: {"run": name, "tensors": rows},
+        lambda: print_table(columns, [[row[key] for key in columns] for row in rows]),
+    )
+
+
+def _show(tree: dict[str, Any]) -> None:
+    from satchel.config import flatten
+    from satchel.text.display import visible
+
     tables = [tree.pop(key) for key in ("components", "presets") if key in tree]
     sites = tree.pop("sites", [])
     print_fields((key, visible(number_text(value))) for key, value in flatten(tree))

@@ -8,38 +8,20 @@ import difflib
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 import satchel
-from satchel.cli import (
-    classify,
-    compare,
-    data,
-    demo,
-    evaluate,
-    export,
-    generate,
-    import_,
-    info,
-    lesson,
-    look,
-    mix,
-    probe,
-    report,
-    score,
-    senses,
-    similar,
-    tag,
-    tokenize,
-    train,
-    translate,
-)
 from satchel.errors import SatchelError
 from satchel.torchrun import launch
 
 HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
+COMMANDS = (
+    "demo", "train", "evaluate", "compare", "mix", "score", "generate", "classify", "tag", "translate", "senses",
+    "similar", "probe", "report", "lesson", "data", "tokenize", "info", "export", "import_",
+)  # fmt: skip
 
 app = typer.Typer(
     name="satchel",
@@ -49,14 +31,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (
-    demo.demo, train.train, evaluate.evaluate, compare.compare, mix.mix, score.score, generate.generate,
-    classify.classify, tag.tag, translate.translate, senses.senses, similar.similar, probe.probe, report.report,
-    lesson.lesson, data.data, tokenize.tokenize, info.info, export.export,
-):  # fmt: skip
-    app.command()(command)
-app.add_typer(look.app, name="look")
-app.command("import")(import_.import_)
+for name in COMMANDS:
+    # The module of a command contains a function with the name of the module.
+    app.command(name.rstrip("_"))(getattr(import_module(f"satchel.cli.{name}"), name))
+app.add_typer(import_module("satchel.cli.look").app, name="look")
 
 
 def _print_version(is_given: bool) -> None:

@@ -1,18 +1,20 @@
 """`satchel mix`: interpolate language models."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from satchel.cli.compare import Runs
 from satchel.cli.metrics import metrics_json
-from satchel.cli.options import AsJson, Force, RunOut
-from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
+from satchel.cli.options import Force, RunOut
+from satchel.cli.output import TEXT, Progress, message, print_table
+from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
     from satchel.api import MixReport
 
 
+@reports
 def mix(
     runs: Runs,
     out: RunOut,
@@ -20,22 +22,25 @@ def mix(
         str | None, Option(help="Held-out text to fit the weights on; default: half of the runs' held-out text.")
     ] = None,
     force: Force = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Fit interpolation weights of language models by EM, print them, and write the mixture as a run."""
     from satchel import api
 
     with Progress() as progress:
         model, report = api.mix(runs, out, data, force=force, progress=progress)
-    if as_json:
+
+    def document() -> dict[str, Any]:
         parts = [
             {"run": str(run), "name": name, "weight": weight, "nats_per_token": alone.nats_per_token}
             for run, name, weight, alone in zip(runs, report.parts, report.weights, report.alone, strict=True)
         ]
-        emit_json({"run": str(out), "parts": parts, "rounds": report.rounds, **metrics_json(model, report.mixed)})
-        return
-    show_mix(report, str(out))
-    message(f"next: satchel evaluate {out} FILE")
+        return {"run": str(out), "parts": parts, "rounds": report.rounds, **metrics_json(model, report.mixed)}
+
+    def show() -> None:
+        show_mix(report, str(out))
+        message(f"next: satchel evaluate {out} FILE")
+
+    return Result(document, show)
 
 
 def show_mix(report: "MixReport", name: str) -> None:

@@ -56,14 +56,14 @@ def reads_files(*names: str) -> Callable[[Command], Command]:
     """Add the named options of READING to a command, which gets the values as one dict `reading` of data settings."""
 
     def decorate(command: Command) -> Command:
-        def call(**values: Any) -> None:
+        def call(**values: Any) -> Any:
             reading = {name: values.pop(name) for name in names}
             reading = {name: value for name, value in reading.items() if value is not None}
             if "columns" in reading:
                 reading["columns"] = reading["columns"].split(",")
             if reading.get("delimiter") == "\\t":
                 reading["delimiter"] = "\t"
-            command(**values, reading=reading)
+            return command(**values, reading=reading)
 
         panel = "Input format"
         added = {

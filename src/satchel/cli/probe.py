@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from satchel.cli.options import AsJson, Run, reads_files
-from satchel.cli.output import TEXT, Progress, emit_json, message, print_fields, print_table
+from satchel.cli.options import Run, reads_files
+from satchel.cli.output import TEXT, Progress, message, print_fields, print_table
+from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
     from satchel.api.probing import Probed
 
 
 @reads_files("encoding", "columns", "delimiter", "text_column", "tags_column")
+@reports
 def probe(
     run: Run,
     table: Annotated[
@@ -22,10 +24,9 @@ def probe(
         list[str] | None, Option(metavar="TAG", help="Ignore words with this tag; repeatable.")
     ] = None,
     seed: Annotated[int, Option(help="Random seed of the held-out rows and of the control tags.")] = 0,
-    as_json: AsJson = False,
     *,
     reading: dict[str, Any],
-) -> None:
+) -> Result:
     """Print the accuracy of a linear probe for tags at each layer, with baselines and a control task (selectivity)."""
     from satchel import api
 
@@ -33,10 +34,7 @@ def probe(
         result = api.load_model(run).probe(
             table, leave_out=leave_out or (), reading=reading, seed=seed, progress=progress
         )
-    if as_json:
-        emit_json(_document(result))
-    else:
-        _show(result)
+    return Result(lambda: _document(result), lambda: _show(result))
 
 
 def _document(result: "Probed") -> dict[str, Any]:

@@ -1,20 +1,21 @@
 """`satchel score`: log-probabilities of the tokens of a text."""
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
-from satchel.cli.options import AsJson, Run, Text, read_text
-from satchel.cli.output import TOKEN, emit_json, print_fields, print_table
+from satchel.cli.options import Run, Text, read_text
+from satchel.cli.output import TOKEN, print_fields, print_table
+from satchel.cli.result import Result, reports
 
 
+@reports
 def score(
     run: Run,
     text: Text = None,
     target: Annotated[str | None, Option(help="Translators: translation to score, with TEXT as the source.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print the log-probability (nats) of every token of a text, or of a translation of it, and the perplexity."""
     from satchel import api
 
@@ -27,16 +28,20 @@ def score(
     rows = list(
         zip(result.tokens, result.ids, result.logprobs.tolist(), notes_T or [{} for _ in result.ids], strict=True)
     )
-    if as_json:
+
+    def document() -> dict[str, Any]:
         # A part of a mixture may have the name of a documented key; the documented keys override it.
         tokens = [{**note, "text": token, "id": id_, "logprob": logprob} for token, id_, logprob, note in rows]
-        emit_json({"tokens": tokens, "total_logprob": result.total_logprob, "perplexity": result.perplexity})
-        return
-    columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}
-    print_table(
-        [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), *columns.items()],
-        [[token, logprob, math.exp(logprob), *note.values()] for token, _, logprob, note in rows],
-    )
-    print_fields(
-        [("total log-probability", f"{result.total_logprob:.4f} nats"), ("perplexity", f"{result.perplexity:,.2f}")]
-    )
+        return {"tokens": tokens, "total_logprob": result.total_logprob, "perplexity": result.perplexity}
+
+    def show() -> None:
+        columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}
+        print_table(
+            [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), *columns.items()],
+            [[token, logprob, math.exp(logprob), *note.values()] for token, _, logprob, note in rows],
+        )
+        print_fields(
+            [("total log-probability", f"{result.total_logprob:.4f} nats"), ("perplexity", f"{result.perplexity:,.2f}")]
+        )
+
+    return Result(document, show)

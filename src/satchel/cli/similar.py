@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from satchel.cli.options import AsJson, Run, Top, check_choice
-from satchel.cli.output import TEXT, Progress, emit_json, message, print_fields, print_table
+from satchel.cli.options import Run, Top, check_choice
+from satchel.cli.output import TEXT, Progress, message, print_fields, print_table
+from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
-    from satchel.api.model import Model
     from satchel.api.representations import InContext
+    from satchel.api.senses import Neighbours, WordSimilarity
 
 
+@reports
 def similar(
     run: Run,
     word: Annotated[str, Argument(help="Word as it occurs inside a sentence.")],
@@ -28,8 +30,7 @@ def similar(
         str | None, Option(help="Vectors to compare: sense or embedding (default: sense for Backpacks).")
     ] = None,
     top: Top = 8,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print the words with the largest cosine similarity to a word; or the similarity of two words or occurrences."""
     from satchel import api
     from satchel.errors import SettingsError
@@ -45,51 +46,40 @@ def similar(
     if context:
         with Progress() as progress:
             progress("reading", None)
-            result = model.vectors.in_context(word, context, layer, top)
-        if as_json:
-            emit_json(_context_json(result))
-        else:
-            _show_context(result)
-        return
+            occurrences = model.vectors.in_context(word, context, layer, top)
+        return Result(lambda: _context_json(occurrences), lambda: _show_context(occurrences))
     by_sense = by == "sense" or (by is None and model.compares_senses)
     if other is None:
-        _show_neighbours(model, word, top, by_sense, as_json)
-    elif by_sense:
-        _show_sense_similarity(model, word, other, as_json)
-    else:
-        similarity = model.vectors.alike(word, other)
-        if as_json:
-            emit_json({"first": word, "second": other, "alike": similarity})
-        else:
-            print_fields([(f"cosine similarity of {visible(word)} and {visible(other)}", f"{similarity:.3f}")])
+        lists = model.reader.near(word, top) if by_sense else [model.vectors.near(word, top)]
+        return Result(lambda: _neighbours_json(word, lists, by_sense), lambda: _show_neighbours(lists, by_sense))
+    if by_sense:
+        senses = model.reader.alike(word, other)
+        return Result(lambda: asdict(senses), lambda: _show_senses(senses))
+    cosine = model.vectors.alike(word, other)
+    field = (f"cosine similarity of {visible(word)} and {visible(other)}", f"{cosine:.3f}")
+    return Result(lambda: {"first": word, "second": other, "alike": cosine}, lambda: print_fields([field]))
 
 
-def _show_sense_similarity(model: "Model", word: str, other: str, as_json: bool) -> None:
+def _show_senses(similarity: "WordSimilarity") -> None:
     """Print the similarity of two words for each sense."""
-    result = model.reader.alike(word, other)
-    if as_json:
-        emit_json(asdict(result))
-        return
-    print_table({"sense": "d", "cosine similarity": ".3f"}, enumerate(result.by_sense))
+    print_table({"sense": "d", "cosine similarity": ".3f"}, enumerate(similarity.by_sense))
     print_fields(
         [
-            ("minimum over senses", f"{result.least:.3f}"),
-            ("concatenated senses", f"{result.joined:.3f}"),
-            ("maximum over sense pairs", f"{result.any_pair:.3f}"),
+            ("minimum over senses", f"{similarity.least:.3f}"),
+            ("concatenated senses", f"{similarity.joined:.3f}"),
+            ("maximum over sense pairs", f"{similarity.any_pair:.3f}"),
         ]
     )
 
 
-def _show_neighbours(model: "Model", word: str, top: int, by_sense: bool, as_json: bool) -> None:
-    """Print the most similar words, for Backpacks by sense."""
-    lists = model.reader.near(word, top) if by_sense else [model.vectors.near(word, top)]
-    if as_json:
-        senses = [
-            {"sense": each.sense, "words": [{"word": text, "alike": cosine} for text, cosine in each.words]}
-            for each in lists
-        ]
-        emit_json({"word": word, "senses": senses} if by_sense else {"word": word, "words": senses[0]["words"]})
-        return
+def _neighbours_json(word: str, lists: "list[Neighbours]", by_sense: bool) -> dict[str, Any]:
+    words = [[{"word": text, "alike": cosine} for text, cosine in each.words] for each in lists]
+    if not by_sense:
+        return {"word": word, "words": words[0]}
+    return {"word": word, "senses": [{"sense": sense, "words": each} for sense, each in enumerate(words)]}
+
+
+def _show_neighbours(lists: "list[Neighbours]", by_sense: bool) -> None:
     words = [[(text.strip(" ") or text, cosine) for text, cosine in each.words] for each in lists]
     if by_sense:
         rows = [[sense, "  ".join(f"{text} {cosine:.2f}" for text, cosine in row)] for sense, row in enumerate(words)]

@@ -1,19 +1,20 @@
 """`satchel tokenize`: tokens of a text."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument
 
-from satchel.cli.options import AsJson, Text, read_text
-from satchel.cli.output import emit_json, message
+from satchel.cli.options import Text, read_text
+from satchel.cli.output import message
+from satchel.cli.result import Result, reports
 
 
+@reports
 def tokenize(
     tokenizer: Annotated[str, Argument(metavar="RUN|TOKENIZER.JSON", help="Run folder or tokenizer.json file.")],
     text: Text = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print the tokens of a text, separated by spaces (a space inside a token is printed as ␣), and their number."""
     from satchel.text.display import visible
     from satchel.text.tokenizer import load_tokenizer
@@ -22,20 +23,22 @@ def tokenize(
     content = read_text(text)
     encoding = loaded.encode(content)
     tokens = [loaded.text_of(int(id_)) for id_ in encoding.ids]
-    if as_json:
-        emit_json(
-            {
-                "kind": loaded.kind,
-                "size": loaded.size,
-                "tokens": [{"text": token, "id": int(id_)} for token, id_ in zip(tokens, encoding.ids, strict=True)],
-                "unknown": encoding.unknown,
-                "lossless": encoding.lossless,
-                "characters": len(content),
-                "bytes": len(content.encode()),
-            }
-        )
-        return
-    print(" ".join(visible(token, spaces=True) for token in tokens))
-    lossy = "" if encoding.lossless else "; decoding does not restore the text exactly"
-    unknown = f"{encoding.unknown:,} unknown"
-    message(f"{len(tokens):,} tokens, {unknown} ({loaded.kind} tokenizer with {loaded.size:,} tokens){lossy}")
+
+    def document() -> dict[str, Any]:
+        return {
+            "kind": loaded.kind,
+            "size": loaded.size,
+            "tokens": [{"text": token, "id": int(id_)} for token, id_ in zip(tokens, encoding.ids, strict=True)],
+            "unknown": encoding.unknown,
+            "lossless": encoding.lossless,
+            "characters": len(content),
+            "bytes": len(content.encode()),
+        }
+
+    def show() -> None:
+        print(" ".join(visible(token, spaces=True) for token in tokens))
+        lossy = "" if encoding.lossless else "; decoding does not restore the text exactly"
+        unknown = f"{encoding.unknown:,} unknown"
+        message(f"{len(tokens):,} tokens, {unknown} ({loaded.kind} tokenizer with {loaded.size:,} tokens){lossy}")
+
+    return Result(document, show)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from typer import Option
 
-from satchel.cli.look.view import View, view
 from satchel.cli.options import Run
 from satchel.cli.output import Progress, message, print_table
+from satchel.cli.result import View, view
 
 
 @view

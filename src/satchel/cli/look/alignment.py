@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from satchel.charts import terminal
-from satchel.cli.look.trace import read_pair
-from satchel.cli.look.view import Head, Layer, Source, Target, View, view
+from satchel.cli.look.options import Head, Layer, Source, Target, read_pair
 from satchel.cli.options import Run, Text
 from satchel.cli.output import TEXT, Progress, message, print_table
+from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
     from satchel.api import Alignment

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.charts import terminal
-from satchel.cli.look.trace import trace_run
-from satchel.cli.look.view import Head, Layer, Source, Start, Target, View, view
+from satchel.cli.look.options import Head, Layer, Source, Start, Target, trace_run
 from satchel.cli.options import Run, Text, check_choice
 from satchel.cli.output import message, print_drawing
+from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure

@@ -4,9 +4,9 @@ from typing import Annotated, Any, cast
 
 from typer import Option
 
-from satchel.cli.look.view import View, view
 from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TOKEN, message, print_table
+from satchel.cli.result import View, view
 
 
 @view

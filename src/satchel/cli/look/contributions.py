@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.charts import terminal
-from satchel.cli.look.view import View, view
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print_drawing, print_table
+from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
     from satchel.api.senses import Explanation

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from satchel.charts import terminal
-from satchel.cli.look.view import View, view
 from satchel.cli.options import Run
 from satchel.cli.output import message, print_drawing
+from satchel.cli.result import View, view
 
 
 @view

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from satchel.cli.look.view import Start, View, view
+from satchel.cli.look.options import Start
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, message, print_table
+from satchel.cli.result import View, view
 from satchel.text.display import visible
 
 

@@ -1,10 +1,10 @@
 """`satchel look order`: order of the n-gram that predicted each token."""
 
 from satchel.charts import terminal
-from satchel.cli.look.trace import trace_run
-from satchel.cli.look.view import Start, View, view
+from satchel.cli.look.options import Start, trace_run
 from satchel.cli.options import Run, Text
 from satchel.cli.output import print_drawing
+from satchel.cli.result import View, view
 
 
 @view

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from satchel.cli.look.view import Layer, Target, View, view
+from satchel.cli.look.options import Layer, Target
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, message, print_table
+from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
     from satchel.api.model import Model

@@ -1,8 +1,8 @@
 """`satchel look senses`: sense weights of a Backpack."""
 
-from satchel.cli.look.view import View, view
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TOKEN, print_table
+from satchel.cli.result import View, view
 
 
 @view

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 from satchel.charts import terminal
-from satchel.cli.look.trace import trace_run
-from satchel.cli.look.view import Source, Start, Target, View, view
+from satchel.cli.look.options import Source, Start, Target, trace_run
 from satchel.cli.options import Run, Text
 from satchel.cli.output import message, print_drawing
+from satchel.cli.result import View, view
 
 
 @view

@@ -5,8 +5,8 @@ from typing import Annotated
 from typer import Argument
 
 from satchel.charts import terminal
-from satchel.cli.look.view import View, view
 from satchel.cli.output import print_drawing
+from satchel.cli.result import View, view
 
 
 @view

@@ -1,12 +1,20 @@
-"""Forward pass of a text or a sentence pair, with messages about truncated input."""
+"""Options and input shared by the views."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from satchel.cli.options import read_text
 from satchel.cli.output import message
 
 if TYPE_CHECKING:
     from satchel.inspection.trace import Trace
+
+Target = Annotated[str | None, Option(help="Translators: the translation; default: the model's own.")]
+Source = Annotated[str | None, Option(help="Translators: the source text; TEXT is then the translation.")]
+Layer = Annotated[int | None, Option(help="Layer, counted from 0; default: all layers.")]
+Head = Annotated[int | None, Option(help="Head, counted from 0; default: all heads.")]
+Start = Annotated[int, Option(help="First token of the window if TEXT is longer than the model's context.", min=0)]
 
 
 def read_pair(text: str | None, target: str | None, source: str | None) -> tuple[str, str | None]:
