@@ -67,14 +67,6 @@ OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
         np.ones((2, len(words))),
         targets=words[1:],
     ),
-    "logit_lens by rank": lambda words: charts.logit_lens(
-        words,
-        ["first", "last"],
-        [words, words],
-        abs(numbers(2, len(words))),
-        np.arange(2 * len(words)).reshape(2, -1),
-        measure="rank",
-    ),
     "mask": lambda words: charts.mask(words, words, np.tril(np.ones((len(words), len(words))))),
     "attribution": lambda words: charts.attribution(
         words, {"exact": numbers(len(words)), "occlusion": numbers(len(words))}

@@ -3,6 +3,7 @@
 Shapes: T query tokens (rows), S key tokens (columns).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import altair as alt
@@ -35,12 +36,21 @@ def attention_maps(rows: Sequence[str], columns: Sequence[str], maps: Maps, titl
 
     An iterable of maps is consumed one map at a time: memory holds the pooled maps and the sums only.
     """
-    tables, means = {}, _Means()
-    for (layer, head), weights in each_map(maps):
+    tables: dict[tuple[str, str], Numbers] = {}
+    sums: dict[tuple[str, str], Numbers] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for (number, index), weights in each_map(maps):
+        layer, head = f"layer {number}", f"head {index}"
         values = matrix(weights, len(rows), len(columns))
-        tables[f"layer {layer}", f"head {head}"] = pooled(values).astype(np.float32)
-        means.add(f"layer {layer}", f"head {head}", values)
-    tables |= {name: pooled(mean) for name, mean in means.items()}
+        tables[layer, head] = pooled(values).astype(np.float32)
+        for mean in ((layer, MEAN_HEAD), (MEAN_LAYER, head), (MEAN_LAYER, MEAN_HEAD)):
+            sums[mean] = sums.get(mean, np.zeros(values.shape, np.float32)) + values
+            counts[mean] += 1
+    has_layers, has_heads = (len(set(names)) > 1 for names in zip(*tables, strict=True)) if tables else (False, False)
+    for (layer, head), total in sums.items():
+        # The mean of a single layer or head is not a choice of its own.
+        if (layer != MEAN_LAYER or has_layers) and (head != MEAN_HEAD or has_heads):
+            tables[layer, head] = pooled(total / counts[layer, head])
     return heatmap(
         token_labels(rows, block_size(len(rows))),
         token_labels(columns, block_size(len(columns))),
@@ -97,31 +107,6 @@ def _token_heatmap(
 
 def _weight_scale(largest: float, columns: int) -> ColourScale:
     return ColourScale("weight", largest, exponent=0.5 if columns > MANY_KEYS else 1.0)
-
-
-class _Means:
-    """Means of maps over layers, over heads, and over both, where there are at least two."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[str, str], tuple[int, Numbers]] = {}
-        self._layers: set[str] = set()
-        self._heads: set[str] = set()
-
-    def add(self, layer: str, head: str, values: Numbers) -> None:
-        self._layers.add(layer)
-        self._heads.add(head)
-        for name in ((layer, MEAN_HEAD), (MEAN_LAYER, head), (MEAN_LAYER, MEAN_HEAD)):
-            count, total = self._sums.get(name, (0, np.zeros(values.shape, np.float32)))
-            total += values
-            self._sums[name] = count + 1, total
-
-    def items(self) -> Iterable[tuple[tuple[str, str], Numbers]]:
-        """Yield the name and values of each mean."""
-        for (layer, head), (count, total) in self._sums.items():
-            has_layers = layer != MEAN_LAYER or len(self._layers) > 1
-            has_heads = head != MEAN_HEAD or len(self._heads) > 1
-            if has_layers and has_heads:
-                yield (layer, head), total / count
 
 
 def each_map(maps: Maps) -> Iterable[tuple[tuple[int, int], npt.ArrayLike]]:

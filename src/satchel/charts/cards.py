@@ -1,8 +1,9 @@
-"""Cards: numbered matrices of several steps on one slide.
+"""Cards: matrices with numbers, one card per step of a computation, on one slide.
 
-The layout is computed here in units of the font size; the chart only draws rectangles and texts at positions.
+The layout is computed here, in units of the font size; the chart draws boxes and texts at the resulting positions.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +16,15 @@ from satchel.charts.palette import Palette, interpolated
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
-# Lengths in units of the font size: cell height, least cell width, space beside a text in a cell, distance between
-# matrices and from the border of a card, distance between cards.
-CELL, MIN_CELL, PADDING, GAP, BETWEEN = 1.9, 2.1, 0.55, 1.5, 1.0
-# Height of the title of a card, of the name of a matrix, and of its column labels.
+# Height and minimum width of a cell, and the space on each side of its text.
+CELL, MIN_CELL, PADDING = 1.9, 2.1, 0.55
+# Space between matrices and along the border of a card, and space between cards.
+GAP, CARD_GAP = 1.5, 1.0
+# Height of a line of a title, of the name of a matrix, and of its column labels.
 TITLE, NAME, HEAD = 1.4, 1.6, 1.5
-# Matrices of a card continue below at this width; a title has at least the second width before it is wrapped.
+# Width from which matrices of a card continue below, and minimum width from which its title is wrapped.
 MAX_WIDTH, MIN_TITLE = 45.0, 24.0
-# Bold text is wider than regular text by this factor.
+# Width of bold text, relative to regular text.
 BOLD = 1.15
 SLIDE = (16, 9)
 # Style of each kind of text; the colour is a role of the palette.
@@ -39,7 +41,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 class CardMatrix:
     """A matrix of texts with optional row and column labels.
 
-    `shares` are the values divided by the largest magnitude, from -1 to 1, and colour the cells; None has no colour.
+    `shares` are the values divided by the largest magnitude, which colour the cells; nan is grey, None has no colour.
     """
 
     name: str
@@ -58,141 +60,147 @@ class Card:
 
 
 @dataclass
-class _Box:
-    """Size of a part of the slide, and its rectangles and texts with positions relative to its upper left corner."""
+class _Block:
+    """A part of the slide: its size, and its boxes and texts at positions relative to its upper left corner."""
 
     width: float = 0
     height: float = 0
-    rectangles: list[dict[str, Any]] = field(default_factory=list)
-    texts: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[dict[str, Any]] = field(default_factory=list)
 
-    def rectangle(self, x: float, y: float, width: float, height: float, share: float | None) -> None:
-        self.rectangles.append({"x": x, "y": y, "x2": x + width, "y2": y + height, "share": share})
+    def write(self, kind: str, text: str, x: float, height: float) -> None:
+        """Add a text in a line of this height below the block."""
+        self.parts.append({"kind": kind, "text": text, "x": x, "y": self.height + height / 2})
 
-    def write(self, kind: str, text: str, x: float, y: float) -> None:
-        """Add a text with its vertical centre at y."""
-        self.texts.append({"kind": kind, "text": text, "x": x, "y": y})
+    def box(self, x: float, width: float, height: float, share: float | None = None) -> None:
+        """Add a box below the block."""
+        self.parts.append({"kind": "box", "x": x, "y": self.height, "width": width, "height": height, "share": share})
 
-    def put(self, other: "_Box", x: float, y: float) -> None:
-        """Add the contents of another box at a position."""
-        self.rectangles += [_moved(each, x, y) for each in other.rectangles]
-        self.texts += [_moved(each, x, y) for each in other.texts]
+    def add(self, block: "_Block", x: float) -> None:
+        """Add the parts of another block below this one."""
+        self.parts += [{**part, "x": part["x"] + x, "y": part["y"] + self.height} for part in block.parts]
 
 
 def card_slide(cards: Sequence[Card], title: str) -> Figure:
     """Return the cards in rows, with the line breaks that give the largest text on a 16:9 slide."""
-    boxes = [_card(card) for card in cards]
-    widths = [box.width for box in boxes]
-    limits = range(int(max(widths, default=0)) + 1, int(sum(widths) + BETWEEN * len(widths)) + 2)
-    slide = min((_slide(_lines(boxes, limit, BETWEEN)) for limit in limits), key=_aspect, default=_Box())
+    blocks = [_card(card) for card in cards]
+    limits = range(
+        math.ceil(max((block.width for block in blocks), default=1)), math.ceil(_length(blocks, CARD_GAP)) + 1
+    )
+    slides = [_slide(_lines(blocks, limit, CARD_GAP)) for limit in limits]
+    slide = min(slides, key=lambda slide: max(slide.width / SLIDE[0], slide.height / SLIDE[1]), default=_Block())
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
         size, palette = theme.font_size * stretch, theme.palette
-        rectangles = [{"fill": _fill(each.pop("share"), palette), **each} for each in _scaled(slide.rectangles, size)]
-        texts = _scaled(slide.texts, size)
-        across = alt.Scale(domain=[0, slide.width * size], nice=False, zero=False)
-        down = alt.Scale(domain=[0, slide.height * size], nice=False, zero=False, reverse=True)
-        position = {"x": alt.X("x:Q", axis=None, scale=across), "y": alt.Y("y:Q", axis=None, scale=down)}
+        boxes = [
+            {
+                "fill": _fill(part["share"], palette),
+                **{key: round(part[key] * size, 1) for key in ("x", "y")},
+                "x2": round((part["x"] + part["width"]) * size, 1),
+                "y2": round((part["y"] + part["height"]) * size, 1),
+            }
+            for part in slide.parts
+            if part["kind"] == "box"
+        ]
+        position = {
+            "x": alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, slide.width * size], nice=False)),
+            "y": alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[0, slide.height * size], nice=False, reverse=True)),
+        }
         layers = [
-            alt.Chart({"values": rectangles})
+            alt.Chart({"values": boxes})
             .mark_rect(stroke=palette.rule2, aria=False)
             .encode(x2="x2:Q", y2="y2:Q", color=alt.Color("fill:N", scale=None), **position)
         ]
         for kind, style in TEXTS.items():
-            mark = {**style, "color": getattr(palette, style["color"])}
-            layers.append(
-                alt.Chart({"values": texts})
-                .transform_filter(f"datum.kind === '{kind}'")
-                .mark_text(baseline="middle", fontSize=size, **mark)
-                .encode(text="text:N", **position)
-            )
+            texts = [
+                {"text": part["text"], "x": round(part["x"] * size, 1), "y": round(part["y"] * size, 1)}
+                for part in slide.parts
+                if part["kind"] == kind
+            ]
+            mark: dict[str, Any] = {**style, "color": getattr(palette, style["color"]), "fontSize": size}
+            chart = alt.Chart({"values": texts}).mark_text(baseline="middle", **mark)
+            layers.append(chart.encode(text="text:N", **position))
         return alt.layer(*layers).properties(width=slide.width * size, height=slide.height * size)
 
     return Figure(draw, title)
 
 
-def _slide(lines: Sequence[Sequence[_Box]]) -> _Box:
+def _slide(lines: Sequence[Sequence[_Block]]) -> _Block:
     """Return cards in rows; the cards of a row share its free width and have its height."""
-    slide = _Box(max((_length(line, BETWEEN) for line in lines), default=0.0))
+    slide = _Block(max(_length(line, CARD_GAP) for line in lines))
     for line in lines:
-        height = max(box.height for box in line)
-        spare = (slide.width - _length(line, BETWEEN)) / len(line)
+        height = max(block.height for block in line)
+        spare = (slide.width - _length(line, CARD_GAP)) / len(line)
         x = 0.0
-        for box in line:
-            slide.rectangle(x, slide.height, box.width + spare, height, None)
-            slide.put(box, x, slide.height)
-            x += box.width + spare + BETWEEN
-        slide.height += height + BETWEEN
-    slide.height -= BETWEEN
+        for block in line:
+            slide.box(x, block.width + spare, height)
+            slide.add(block, x)
+            x += block.width + spare + CARD_GAP
+        slide.height += height + CARD_GAP
+    slide.height -= CARD_GAP
     return slide
 
 
-def _aspect(slide: _Box) -> float:
-    """Return the size of the slide relative to a 16:9 slide: the smaller, the larger its text appears."""
-    return max(slide.width / SLIDE[0], slide.height / SLIDE[1])
-
-
-def _card(card: Card) -> _Box:
+def _card(card: Card) -> _Block:
     """Return the title and the matrices of a step."""
     rows = _lines([_matrix(matrix) for matrix in card.matrices], MAX_WIDTH, GAP)
     inner = max((_length(row, GAP) for row in rows), default=0.0)
     title = _wrapped(visible(card.title), max(inner, MIN_TITLE))
-    box = _Box(max([inner, *(BOLD * text_width(line, 1) for line in title)]) + 2 * GAP, GAP)
+    block = _Block(max([inner, *(BOLD * text_width(line, 1) for line in title)]) + 2 * GAP, GAP)
     for line in title:
-        box.write("title", line, GAP, box.height + TITLE / 2)
-        box.height += TITLE
+        block.write("title", line, GAP, TITLE)
+        block.height += TITLE
     for row in rows:
+        block.height += GAP / 2
         x = GAP
-        box.height += GAP / 2
         for matrix in row:
-            box.put(matrix, x, box.height)
+            block.add(matrix, x)
             x += matrix.width + GAP
-        box.height += max(matrix.height for matrix in row)
-    box.height += GAP
-    return box
+        block.height += max(matrix.height for matrix in row)
+    block.height += GAP
+    return block
 
 
-def _matrix(matrix: CardMatrix) -> _Box:
+def _matrix(matrix: CardMatrix) -> _Block:
     """Return a matrix: its name, labels and cells."""
     texts = [[visible(text) for text in row] for row in matrix.texts]
     heads, labels = [*map(visible, matrix.columns)], [*map(visible, matrix.rows)]
-    columns = [
+    widths = [
         max(MIN_CELL, *(text_width(text, 1) + 2 * PADDING for text in column))
         for column in zip(*texts, *[heads] * bool(heads), strict=True)
     ]
     side = max((text_width(label, 1) + PADDING for label in labels), default=0.0)
-    centres = [side + sum(columns[:place]) + width / 2 for place, width in enumerate(columns)]
-    box = _Box(side + max(sum(columns), text_width(visible(matrix.name), 1)))
+    starts = [side + sum(widths[:place]) for place in range(len(widths))]
+    block = _Block(side + max(sum(widths), text_width(visible(matrix.name), 1)))
     if matrix.name:
-        box.write("name", visible(matrix.name), side, NAME / 2)
-        box.height += NAME
+        block.write("name", visible(matrix.name), side, NAME)
+        block.height += NAME
     if heads:
-        for head, x in zip(heads, centres, strict=True):
-            box.write("head", head, x, box.height + HEAD / 2)
-        box.height += HEAD
+        for head, x, width in zip(heads, starts, widths, strict=True):
+            block.write("head", head, x + width / 2, HEAD)
+        block.height += HEAD
     for place, (row, shares) in enumerate(zip(texts, matrix.shares, strict=True)):
         if labels:
-            box.write("label", labels[place], side - PADDING, box.height + CELL / 2)
-        for text, share, x, width in zip(row, shares, centres, columns, strict=True):
-            box.rectangle(x - width / 2, box.height, width, CELL, share)
-            box.write("cell", text, x, box.height + CELL / 2)
-        box.height += CELL
-    return box
+            block.write("label", labels[place], side - PADDING, CELL)
+        for text, share, x, width in zip(row, shares, starts, widths, strict=True):
+            block.box(x, width, CELL, share)
+            block.write("cell", text, x + width / 2, CELL)
+        block.height += CELL
+    return block
 
 
-def _lines(boxes: Sequence[_Box], limit: float, gap: float) -> list[list[_Box]]:
-    """Return the boxes in lines that are at most `limit` wide, or contain a single box."""
-    lines: list[list[_Box]] = []
-    for box in boxes:
-        if lines and _length([*lines[-1], box], gap) <= limit:
-            lines[-1].append(box)
+def _lines(blocks: Sequence[_Block], limit: float, gap: float) -> list[list[_Block]]:
+    """Return the blocks in lines that are at most `limit` wide, or contain a single block."""
+    lines: list[list[_Block]] = []
+    for block in blocks:
+        if lines and _length([*lines[-1], block], gap) <= limit:
+            lines[-1].append(block)
         else:
-            lines.append([box])
+            lines.append([block])
     return lines
 
 
-def _length(line: Sequence[_Box], gap: float) -> float:
-    return sum(box.width for box in line) + gap * (len(line) - 1)
+def _length(line: Sequence[_Block], gap: float) -> float:
+    return sum(block.width for block in line) + gap * (len(line) - 1)
 
 
 def _wrapped(text: str, limit: float) -> list[str]:
@@ -207,20 +215,10 @@ def _wrapped(text: str, limit: float) -> list[str]:
     return lines
 
 
-def _moved(part: dict[str, Any], x: float, y: float) -> dict[str, Any]:
-    shift = {"x": x, "x2": x, "y": y, "y2": y}
-    return {key: value + shift[key] if key in shift else value for key, value in part.items()}
-
-
-def _scaled(parts: Sequence[dict[str, Any]], size: float) -> list[dict[str, Any]]:
-    positions = ("x", "x2", "y", "y2")
-    return [{key: round(part[key] * size, 1) if key in positions else part[key] for key in part} for part in parts]
-
-
 def _fill(share: float | None, palette: Palette) -> str:
-    """Return the colour of a cell; values that are not finite have a share of nan and are grey."""
+    """Return the colour of a cell."""
     if share is None:
         return palette.paper
-    if share != share:
+    if math.isnan(share):
         return palette.rule2
     return interpolated(palette.scale(palette.cell_steps, signed=True), (1 + share) / 2)

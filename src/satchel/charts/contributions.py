@@ -82,12 +82,7 @@ def sense_bars(tokens: Sequence[str], weights: npt.ArrayLike, title: str = "Sens
                     axis=alt.Axis(tickCount=5),
                     scale=alt.Scale(nice=False),
                 ),
-                y=alt.Y(
-                    "row:O",
-                    title=None,
-                    axis=rows.axis("rows", theme, step * theme.cell_scale),
-                    scale=alt.Scale(domain=list(range(len(rows)))),
-                ),
+                y=rows.y(theme, step * theme.cell_scale),
                 order=[alt.Order("group:Q"), alt.Order("sense:Q")],
                 color=alt.Color(
                     "group:N", title="sense", scale=colours, legend=alt.Legend(labelExpr="senses[datum.value]")

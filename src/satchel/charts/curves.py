@@ -18,6 +18,8 @@ WIDTH, HEIGHT = 420, 260
 MAX_POINTS = 600
 # Maximum number of points of a curve with a dot at each.
 MAX_DOTS = 40
+# Maximum number of points of a single curve with the value printed at each.
+MAX_VALUES = 12
 LONGEST_NAME = 48
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [2, 4], [1, 1]]
 
@@ -37,21 +39,7 @@ def training_curves(
 
 def cost_by_order(costs: Sequence[tuple[int, float]]) -> Figure:
     """Return the bits per byte of an n-gram model by its order."""
-    values = rounded([cost for _, cost in costs])
-    records = [{"order": order, "bits": bits} for (order, _), bits in zip(costs, values, strict=True)]
-
-    def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
-        base = alt.Chart({"values": records}).encode(
-            x=alt.X("order:O", title="n-gram order (tokens)", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("bits:Q", title="bits per byte", scale=alt.Scale(zero=False, padding=16)),
-        )
-        line = base.mark_line(point=True).encode(tooltip=["order:O", "bits:Q"])
-        labels = base.mark_text(dx=6, dy=-0.9 * theme.font_size, align="left").encode(
-            text=alt.Text("bits:Q", format=".3f")
-        )
-        return alt.layer(line, labels).properties(**_size(theme, stretch))
-
-    return Figure(draw, "Validation bits per byte by n-gram order")
+    return line_chart({"n-gram": costs}, "n-gram order", "bits per byte", "Validation bits per byte by n-gram order")
 
 
 def line_chart(
@@ -72,12 +60,14 @@ def line_chart(
     series = list(range(len(names)))
     has_dots = max((len(record["x"]) for record in records), default=0) <= MAX_DOTS
     y_title = visible(y_title)
+    xs = [x for record in records for x in record["x"]]
+    x_range = max(1.0, max(xs) - min(xs)) if xs else 1.0
     base = (
         alt.Chart({"values": records})
         .transform_flatten(["x", "y"])
         .transform_calculate(name="names[datum.series]")
         .encode(
-            x=alt.X("x:Q", title=x_title, scale=_log(2) if log_x else alt.Scale(nice=False), axis=_axis()),
+            x=alt.X("x:Q", title=x_title, scale=_log(2) if log_x else alt.Scale(nice=False), axis=_axis(x_range)),
             y=alt.Y("y:Q", title=y_title, scale=_log(10) if log_y else alt.Scale(zero=False, padding=12), axis=_axis()),
             tooltip=[
                 alt.Tooltip("name:N", title="curve"),
@@ -105,6 +95,9 @@ def line_chart(
                 strokeDash=alt.StrokeDash("series:N", title=None, scale=dashes, legend=legend)
             )
         layers = [line, *([coloured.mark_point()] if has_dots else [])]
+        if len(names) == 1 and len(records[0]["x"]) <= MAX_VALUES:
+            text = base.mark_text(dx=6, dy=-0.9 * theme.font_size, align="left")
+            layers.append(text.encode(text=alt.Text("y:Q", format=".4g")))
         for name, value in (baselines or {}).items():
             if np.isfinite(value):
                 layers += _baseline(name, value, theme)
@@ -147,6 +140,6 @@ def _log(base: int) -> alt.Scale:
     return alt.Scale(type="log", base=base, nice=False, padding=12)
 
 
-def _axis() -> alt.Axis:
+def _axis(ticks: float = 6) -> alt.Axis:
     """Return an axis with few ticks, which fit in print."""
-    return alt.Axis(tickCount=6, labelOverlap="parity", grid=True)
+    return alt.Axis(tickCount=int(min(6, ticks)), labelOverlap="parity", grid=True)

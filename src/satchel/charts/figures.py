@@ -83,7 +83,7 @@ class Figure:
         import vl_convert
 
         # vl_convert assumes 72 ppi: a scale of 0.75 at 192 ppi gives two dots per pixel of 1/96 inch.
-        png: bytes = vl_convert.vegalite_to_png(_without_tooltips(self.spec(theme, width)), scale=0.75, ppi=192)
+        png: bytes = vl_convert.vegalite_to_png(_json(self.spec(theme, width)), scale=0.75, ppi=192)
         return png
 
     def pdf(self, theme: str = "light", width: str | float | None = None) -> bytes:
@@ -114,28 +114,24 @@ class Figure:
 
         Labels keep their size, so the total width is nearly linear in the stretch factor: secant method.
         """
-        tried: list[tuple[float, float]] = []
-        factor = 1.0
+        tried, factor = [(0.0, 0.0)], 1.0
         for _ in range(5):
             spec = self._themed(theme, factor, target)
             total = _svg_width(_svg(spec))
             if abs(total - target) <= 1:
                 return spec
+            previous, previous_total = tried[-1]
             tried.append((factor, total))
-            if len(tried) == 1:
-                factor *= target / total
-            else:
-                (previous, narrower), (current, wider) = tried[-2:]
-                if wider == narrower:  # the labels alone are wider than the target
-                    break
-                factor = current + (target - wider) * (current - previous) / (wider - narrower)
+            slope = (total - previous_total) / (factor - previous)
+            # A slope of zero: the labels alone are wider than the target.
+            factor += (target - total) / slope if slope else -factor
             if factor <= 0.02:
                 break
-        best, total = min(tried, key=lambda each: abs(each[1] - target))
+        best, total = min(tried[1:], key=lambda each: abs(each[1] - target))
         if total > 1.05 * target:
             raise SettingsError(
                 f"a width of {target:.0f} px is too narrow for the labels of this figure",
-                f"expected at least {min(total for _, total in tried):.0f} px",
+                f"expected at least {min(total for _, total in tried[1:]):.0f} px",
             )
         return self._themed(theme, best, target)
 
@@ -215,7 +211,7 @@ def chart_page(title: str, body: str, *, is_dark: bool = False) -> str:
 def _svg(spec: dict[str, Any]) -> str:
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg(_without_tooltips(spec))
+    svg: str = vl_convert.vegalite_to_svg(_json(spec))
     return svg
 
 
@@ -227,16 +223,3 @@ def _svg_width(svg: str) -> float:
     width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
     assert width is not None
     return float(width[1])
-
-
-def _without_tooltips(spec: dict[str, Any]) -> str:
-    """Return the specification as JSON without tooltips, which a still image does not show."""
-
-    def pruned(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {
-                key: value if key == "datasets" else pruned(value) for key, value in part.items() if key != "tooltip"
-            }
-        return [pruned(each) for each in part] if isinstance(part, list) else part
-
-    return _json(pruned(spec))

@@ -10,15 +10,13 @@ import numpy.typing as npt
 from satchel.charts.arrays import block_size, largest_magnitude, matrix, pooled, pooling_note, rounded
 from satchel.charts.attention import QUERY_KEY, Maps, each_map
 from satchel.charts.figures import Figure
-from satchel.charts.heatmap import Cells, ColourScale, heatmap
+from satchel.charts.heatmap import Cells, ColourScale, heatmap, indexed
 from satchel.charts.labels import legend_columns, name_labels, token_labels
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
 # Maximum number of rows and columns of one small heat map.
 SMALL_MAP = 32
-# Margin around each small heat map, as a fraction of its side.
-MARGIN = 0.03
 
 
 def heads_grid(
@@ -34,74 +32,42 @@ def heads_grid(
         values = pooled(matrix(weights, len(rows), len(columns)), SMALL_MAP)
         largest = max(largest, largest_magnitude(values))
         records.append({"layer": layer, "head": head, "value": rounded(values.reshape(-1))})
-    layers = sorted({record["layer"] for record in records})
-    heads = sorted({record["head"] for record in records})
-    for record in records:
-        record |= {"y": layers.index(record["layer"]), "x": heads.index(record["head"])}
     queries = token_labels(rows, block_size(len(rows), SMALL_MAP))
     keys = token_labels(columns, block_size(len(columns), SMALL_MAP))
-    inner = 1 - 2 * MARGIN
-    frames = alt.Chart({"values": [{"x": each["x"], "y": each["y"]} for each in records]}).transform_calculate(
-        left=f"datum.x + {MARGIN}",
-        right=f"datum.x + {1 - MARGIN}",
-        top=f"datum.y + {MARGIN}",
-        bottom=f"datum.y + {1 - MARGIN}",
-    )
-    cells = (
-        alt.Chart({"values": records})
-        .transform_flatten(["value"])
-        .transform_window(cell="row_number()", groupby=["layer", "head"])
-        .transform_filter("datum.value !== 0")
-        .transform_calculate(row=f"floor((datum.cell - 1) / {len(keys)})", column=f"(datum.cell - 1) % {len(keys)}")
-        .transform_calculate(
-            left=f"datum.x + {MARGIN} + {inner} * datum.column / {len(keys)}",
-            right=f"datum.x + {MARGIN} + {inner} * (datum.column + 1) / {len(keys)}",
-            top=f"datum.y + {MARGIN} + {inner} * datum.row / {len(queries)}",
-            bottom=f"datum.y + {MARGIN} + {inner} * (datum.row + 1) / {len(queries)}",
-            row_name="full_rows[datum.row]",
-            column_name="full_columns[datum.column]",
-        )
-    )
-    positions = {
-        "x": alt.X("left:Q", title="head", scale=_unit_scale(len(heads)), axis=_centred_axis(heads, "top")),
-        "y": alt.Y(
-            "top:Q", title="layer", scale=_unit_scale(len(layers), reverse=True), axis=_centred_axis(layers, "left")
-        ),
-        "x2": alt.X2(field="right"),
-        "y2": alt.Y2(field="bottom"),
-    }
-    tooltip = [
-        "layer:O",
-        "head:O",
-        alt.Tooltip("row_name:N", title=QUERY_KEY[0]),
-        alt.Tooltip("column_name:N", title=QUERY_KEY[1]),
-        alt.Tooltip("value:Q", title="weight", format=".4~g"),
-    ]
+    heads = len({record["head"] for record in records})
     scale = ColourScale("weight", largest, exponent=0.5)
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
-        side = max(56, min(150, 960 / max(1, len(heads)))) * theme.plot_scale * stretch
-        chart = alt.layer(
-            frames.mark_rect(filled=False, stroke=theme.palette.rule2, strokeWidth=1, aria=False).encode(**positions),
-            cells.mark_rect(aria=False, invalid=None).encode(
-                **positions, color=scale.cell_colour(theme.palette), tooltip=tooltip
-            ),
-        ).properties(width=side * max(1, len(heads)), height=side * max(1, len(layers)))
-        return chart.add_params(*queries.parameters("rows"), *keys.parameters("columns"))
+        side = max(56, min(150, 960 / max(1, heads))) * theme.plot_scale * stretch
+        small = (
+            alt.Chart()
+            .mark_rect(aria=False, invalid=None)
+            .encode(
+                x=alt.X("column:O", axis=None, scale=alt.Scale(domain=list(range(len(keys))))),
+                y=alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(queries))))),
+                color=scale.cell_colour(theme.palette),
+                tooltip=[
+                    alt.Tooltip("layer:O"),
+                    alt.Tooltip("head:O"),
+                    alt.Tooltip("row_name:N", title=QUERY_KEY[0]),
+                    alt.Tooltip("column_name:N", title=QUERY_KEY[1]),
+                    alt.Tooltip("value:Q", title="weight", format=".4~g"),
+                ],
+            )
+            .properties(width=side, height=side, view=alt.ViewBackground(stroke=theme.palette.rule2))
+        )
+        chart = small.facet(
+            data={"values": records},
+            row=alt.Row("layer:O", header=alt.Header(labelAngle=0)),
+            column=alt.Column("head:O"),
+            spacing=6,
+        )
+        chart = indexed(chart.transform_flatten(["value"]), len(keys), ["layer", "head"])
+        facets: alt.FacetChart = chart.add_params(*queries.parameters("rows"), *keys.parameters("columns"))
+        return facets
 
     notes = ["each map: query tokens as rows, key tokens as columns", pooling_note(rows, columns, SMALL_MAP)]
     return Figure(draw, title, notes)
-
-
-def _unit_scale(count: int, *, reverse: bool = False) -> alt.Scale:
-    return alt.Scale(domain=[0, max(1, count)], nice=False, zero=False, reverse=reverse)
-
-
-def _centred_axis(numbers: Sequence[int], orient: Any) -> alt.Axis:
-    """Return an axis with each number at the centre of its unit."""
-    values = [place + 0.5 for place in range(len(numbers))]
-    names = f"{list(numbers)}[floor(datum.value)]"
-    return alt.Axis(values=values, labelExpr=names, orient=orient, ticks=False, domain=False, grid=False)
 
 
 def head_ablation(costs: npt.ArrayLike, title: str | None = None, unit: str = "bits per byte") -> Figure:
@@ -138,7 +104,7 @@ def heads_by_pattern(
         width, step = 320 * theme.plot_scale * stretch, 18 * theme.cell_scale
         legend = alt.Legend(orient="bottom", columns=legend_columns(patterns, width, theme))
         base = alt.Chart({"values": records}).encode(
-            y=alt.Y("row:O", title=None, axis=rows.axis("rows", theme, step)),
+            y=rows.y(theme, step),
             x=alt.X("weight:Q", title="mean attention weight on the pattern", axis=alt.Axis(tickCount=5)),
         )
         bars = base.mark_bar(height=alt.RelativeBandSize(0.72)).encode(

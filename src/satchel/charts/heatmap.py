@@ -5,7 +5,7 @@ Values are stored as one list in row-major order and indexed by the chart: a ten
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import altair as alt
 import numpy as np
@@ -17,6 +17,8 @@ from satchel.charts.labels import Labels
 from satchel.charts.palette import Palette
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
+
+AnyChart = TypeVar("AnyChart", bound=alt.TopLevelMixin)
 
 # Last step of the palette's scales in a matrix without numbers.
 STEPS = 7
@@ -38,27 +40,16 @@ class ColourScale:
     largest: float
     signed: bool = False
     exponent: float = 1.0
-    # Ranks from 1 (strongest) to `largest`, on a logarithmic scale.
-    is_rank: bool = False
     has_legend: bool = True
 
     def encoding(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> alt.Color:
         """Return the colour encoding of the field `value`."""
-        if self.is_rank:
-            domain = np.geomspace(max(10.0, self.largest), 1, steps + 1)
-            powers = [10**power for power in range(1 + int(np.log10(domain[0])))]
-            legend = legend or alt.Legend(values=powers, format="d")
-        else:
-            exponent = SIGNED_EXPONENT if self.signed else self.exponent
-            positive = np.linspace(0, 1, steps + 1) ** (1 / exponent) * (self.largest or 1.0)
-            domain = np.concatenate([-positive[:0:-1], positive]) if self.signed else positive
-        scale = alt.Scale(
-            type="log" if self.is_rank else "linear",
-            domain=domain.tolist(),
-            range=palette.scale(steps, signed=self.signed),
-            interpolate="rgb",
-            clamp=True,
-        )
+        exponent = SIGNED_EXPONENT if self.signed else self.exponent
+        domain = np.linspace(0, 1, steps + 1) ** (1 / exponent) * (self.largest or 1.0)
+        if self.signed:
+            domain = np.concatenate([-domain[:0:-1], domain])
+        colours = palette.scale(steps, signed=self.signed)
+        scale = alt.Scale(domain=domain.tolist(), range=colours, interpolate="rgb", clamp=True)
         legend = (legend or alt.Legend()) if self.has_legend else None
         return alt.Color("value:Q", scale=scale, title=self.title, legend=legend)
 
@@ -96,14 +87,13 @@ def heatmap(
     title: str,
     *,
     axes: tuple[str | None, str | None] = (None, None),
-    names: tuple[str, str] | None = None,
     notes: Sequence[str] = (),
     selectors: Sequence[alt.Parameter] = (),
     cell: tuple[float, float] | None = None,
 ) -> Figure:
     """Return a heat map of the table whose `selected` values equal those of the selectors.
 
-    `axes` are the titles of rows and columns, `names` the same in tooltips; `cell` is the width and height of a cell.
+    `axes` are the titles of rows and columns; `cell` is the width and height of a cell.
     """
     records = [table.record(len(rows), len(columns)) for table in tables] or [{"value": []}]
     lists: list[Any] = [name for name, part in records[0].items() if isinstance(part, list)]
@@ -112,8 +102,10 @@ def heatmap(
     if cell is None and width * upright_cell <= MAX_UPRIGHT:
         cell = upright_cell, 26.0
     base_width, base_height = cell or (cell_side(len(columns)), cell_side(len(rows)))
-    row_name, column_name = names or (axes[0] or "row", axes[1] or "column")
-    tooltips = [alt.Tooltip("row_name:N", title=row_name), alt.Tooltip("column_name:N", title=column_name)]
+    tooltips = [
+        alt.Tooltip("row_name:N", title=axes[0] or "row"),
+        alt.Tooltip("column_name:N", title=axes[1] or "column"),
+    ]
     tooltips += [
         alt.Tooltip(f"{name}:N", title=name.removeprefix("tooltip ")) for name in lists if name.startswith("tooltip ")
     ] or [alt.Tooltip("value:Q", title=scale.title, format="+.4~g" if scale.signed else ".4~g")]
@@ -122,30 +114,13 @@ def heatmap(
         palette = theme.palette
         wide = base_width * theme.cell_scale * stretch
         high = base_height * theme.cell_scale * (stretch if len(rows) > FEW_ROWS else 1)
-        is_upright = columns.are_numbers or columns.width(theme.font_size) <= wide
         has_texts = "text" in lists and wide >= 24
-        base = alt.Chart().encode(
-            x=alt.X(
-                "column:O",
-                title=axes[1],
-                axis=columns.axis("columns", theme, wide, upright=is_upright),
-                scale=alt.Scale(domain=list(range(len(columns)))),
-            ),
-            y=alt.Y(
-                "row:O",
-                title=axes[0],
-                axis=rows.axis("rows", theme, high),
-                scale=alt.Scale(domain=list(range(len(rows)))),
-            ),
-        )
+        base = alt.Chart().encode(x=columns.x(theme, wide, axes[1]), y=rows.y(theme, high, axes[0]))
         border = palette.rule if min(wide, high) >= 12 else alt.Undefined
         # Texts stay legible on the lighter part of the scale only.
         colour = scale.cell_colour(palette, palette.cell_steps if has_texts else STEPS)
-        layers = [
-            base.mark_rect(aria=False, invalid=None, stroke=border, strokeWidth=0.5).encode(
-                color=colour, tooltip=tooltips
-            )
-        ]
+        boxes = base.mark_rect(aria=False, invalid=None, stroke=border, strokeWidth=0.5)
+        layers = [boxes.encode(color=colour, tooltip=tooltips)]
         if has_texts:
             size = max(6.0, min(theme.font_size - 1, 0.8 * high, 0.23 * wide))
             text = base.mark_text(aria=False, invalid=None, limit=wide - 1, fontSize=size, color=palette.cell_ink)
@@ -153,20 +128,24 @@ def heatmap(
         chart = alt.layer(*layers, data={"values": records})
         for selector in selectors:
             chart = chart.transform_filter(f"datum.{selector.name} === {selector.name}")
-        chart = (
-            chart.transform_flatten(lists)
-            .transform_window(cell="row_number()")
-            .transform_calculate(row=f"floor((datum.cell - 1) / {width})", column=f"(datum.cell - 1) % {width}")
-        )
+        chart = indexed(chart.transform_flatten(lists), width)
         if len(rows) * len(columns) > MANY_CELLS:
             chart = chart.transform_filter("datum.value !== 0")
-        chart = chart.transform_calculate(row_name="full_rows[datum.row]", column_name="full_columns[datum.column]")
         frame = alt.ViewBackground(stroke=palette.rule)
         chart = chart.properties(width=alt.Step(wide), height=alt.Step(high), view=frame)
         return chart.add_params(*rows.parameters("rows"), *columns.parameters("columns"), *selectors)
 
     selection = " + ', ' + ".join(str(selector.name) for selector in selectors)
     return Figure(draw, title, notes, selection or None)
+
+
+def indexed(chart: AnyChart, columns: int, group: Sequence[str] = ()) -> AnyChart:
+    """Add the row, column and labels of each cell of a flattened list of values, for each group of fields."""
+    return (
+        chart.transform_window(cell="row_number()", groupby=list(group) or alt.Undefined)
+        .transform_calculate(row=f"floor((datum.cell - 1) / {columns})", column=f"(datum.cell - 1) % {columns}")
+        .transform_calculate(row_name="full_rows[datum.row]", column_name="full_columns[datum.column]")
+    )
 
 
 def cell_side(count: int) -> float:

@@ -31,9 +31,7 @@ def comparison(
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
         step = 32 * theme.cell_scale
-        base = alt.Chart({"values": records}).encode(
-            y=alt.Y("row:O", title=None, axis=runs.axis("rows", theme, step)), tooltip=tooltip
-        )
+        base = alt.Chart({"values": records}).encode(y=runs.y(theme, step), tooltip=tooltip)
         intervals = base.mark_rule().encode(
             x=alt.X("low:Q", title=visible(metric.replace("_", " ")), scale=scale, axis=axis),
             x2=alt.X2(field="high"),

@@ -58,21 +58,31 @@ class Labels:
         """Return the estimated width of the longest label, in pixels."""
         return max((text_width(name, font_size) for name in self.short), default=0.0)
 
-    def axis(self, axis: Literal["rows", "columns"], theme: Theme, cell: float, *, upright: bool = True) -> alt.Axis:
+    def x(self, theme: Theme, cell: float, title: str | None = None) -> alt.X:
+        """Return the encoding of the field `column`, with labels on top, rotated if wider than a cell."""
+        is_upright = self.are_numbers or self.width(theme.font_size) <= cell
+        axis = self._axis("columns", theme, cell, is_upright)
+        return alt.X("column:O", title=title, axis=axis, scale=alt.Scale(domain=list(range(len(self)))))
+
+    def y(self, theme: Theme, cell: float, title: str | None = None) -> alt.Y:
+        """Return the encoding of the field `row`, with labels on the left."""
+        axis = self._axis("rows", theme, cell, True)
+        return alt.Y("row:O", title=title, axis=axis, scale=alt.Scale(domain=list(range(len(self)))))
+
+    def _axis(self, name: Literal["rows", "columns"], theme: Theme, cell: float, is_upright: bool) -> alt.Axis:
         """Return the axis; labels shrink with the cells (`cell` pixels), and overlapping ones are left out."""
-        size = theme.font_size if self.are_numbers else max(7.0, min(theme.font_size, 0.95 * cell))
         # Rotated labels omit the space mark, which would be illegible.
-        expression = f"{axis}[datum.value]" if upright else f"replace({axis}[datum.value], /^␣(?=.)/, '')"
+        expression = f"{name}[datum.value]" if is_upright else f"replace({name}[datum.value], /^␣(?=.)/, '')"
         return alt.Axis(
             labelExpr=expression,
-            labelFontSize=size,
+            labelFontSize=theme.font_size if self.are_numbers else max(7.0, min(theme.font_size, 0.95 * cell)),
             labelOverlap="parity" if self.are_numbers else "greedy",
             labelSeparation=8 if self.are_numbers else 0,
+            orient="left" if name == "rows" else "top",
+            labelAngle=0 if is_upright else -90,
+            labelPadding=5,
             ticks=False,
             domain=False,
-            labelPadding=5,
-            orient="left" if axis == "rows" else "top",
-            labelAngle=0 if upright else -90,
         )
 
 

@@ -4,12 +4,11 @@ Shapes: L layers, T tokens.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.arrays import largest_magnitude, matrix
+from satchel.charts.arrays import matrix
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, cell_side, heatmap
 from satchel.charts.labels import full_text, label, name_labels, token_labels
@@ -26,18 +25,17 @@ def logit_lens(
     ranks: npt.ArrayLike,
     *,
     targets: Sequence[str] = (),
-    measure: Literal["probability", "rank"] = "probability",
     title: str = "Logit lens",
 ) -> Figure:
     """Return the most probable next token at each layer (row, last layer on top) and token (column).
 
     `nats` (L, T) are the surprisals and `ranks` (L, T) the ranks from 1 of the actual next tokens, `targets`; the
-    colour shows their probability or rank. Positions without a next token have nan and 0.
+    colour shows their probability. Positions without a next token have nan and 0.
     """
     costs, places = matrix(nats, len(layers), len(tokens)), matrix(ranks, len(layers), len(tokens))
     has_target = np.isfinite(costs) & (places >= 1)
     probabilities = np.exp(-np.where(has_target, costs, np.inf))
-    values = np.where(has_target, places if measure == "rank" else probabilities, np.nan)
+    values = np.where(has_target, probabilities, np.nan)
     actual = [full_text(text) for text in [*targets, *[""] * len(tokens)][: len(tokens)]]
     tooltips = {
         "prediction": [[full_text(text) for text in row] for row in predictions],
@@ -54,9 +52,9 @@ def logit_lens(
         name_labels(list(reversed(layers))),
         token_labels(tokens),
         [cells],
-        ColourScale(measure, largest_magnitude(values) if measure == "rank" else 1.0, is_rank=measure == "rank"),
+        ColourScale("probability", 1.0),
         title,
         axes=("layer", "token"),
-        notes=[f"cell: most probable next token; colour: {measure} of the actual next token"],
+        notes=["cell: most probable next token; colour: probability of the actual next token"],
         cell=(62, 24) if len(tokens) <= MAX_PRINTED else (cell_side(len(tokens)), 20),
     )

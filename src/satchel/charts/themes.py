@@ -65,6 +65,7 @@ class Theme:
                 "labelLimit": min(28 * size, 0.7 * room),
                 "titleLimit": min(28 * size, 0.36 * room),
             },
+            "header": text,
             "mark": {"color": colours.pos},
             "line": {"strokeWidth": self.line_width},
             "rule": {"strokeWidth": self.line_width, "color": colours.pos},

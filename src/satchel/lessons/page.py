@@ -24,6 +24,11 @@ STEPS_STYLE = """
 .lesson tbody td { text-align: center; min-width: 1.4em; border-radius: 2px;
   box-shadow: inset 0 0 0 1px color-mix(in srgb, currentColor 20%, transparent); }
 """
+# Row labels stay visible when a wide matrix is scrolled.
+PAGE_STYLE = """
+.lesson th { opacity: 1; }
+.lesson tbody th { position: sticky; left: 0; background: var(--paper); }
+"""
 
 
 def page(steps: Steps) -> str:
@@ -38,7 +43,7 @@ def page(steps: Steps) -> str:
 {sections}
 </main>
 <footer>Command for this lesson with these settings:<code>{html.escaped(steps.command)}</code></footer>"""
-    return html.page(title, body, style=STEPS_STYLE)
+    return html.page(title, body, style=STEPS_STYLE + PAGE_STYLE)
 
 
 def fragment(steps: Sequence[Step]) -> str:
