@@ -1,8 +1,7 @@
 """`satchel compare`: compare runs on the same data."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -32,7 +31,7 @@ def compare(
     if out is not None:
         reports.save_comparison(comparison, out)
         message(f"wrote {out}")
-    return Result(lambda: _document(comparison), lambda: show_comparison(comparison))
+    return Result(comparison.document, lambda: show_comparison(comparison))
 
 
 def show_comparison(comparison: "Comparison") -> None:
@@ -45,13 +44,3 @@ def show_comparison(comparison: "Comparison") -> None:
     for line in seeds:
         print(f"\n{line}")
     message(description)
-
-
-def _document(comparison: "Comparison") -> dict[str, Any]:
-    return {
-        "metric": comparison.metric,
-        "units": comparison.units,
-        "rows": [asdict(row) for row in comparison.rows],
-        "pairs": [asdict(pair) for pair in comparison.pairs],
-        "groups": [asdict(group) for group in comparison.groups],
-    }

@@ -13,7 +13,8 @@ from satchel.cli.result import Result, reports
 @reports
 def data(
     name: Annotated[
-        str | None, Argument(help="File, folder, two aligned files (a,b), @NAME, or - (standard input).")
+        str | None,
+        Argument(metavar="DATA", help="File, folder, two aligned files (a,b), @NAME, or - (standard input)."),
     ] = None,
     valid: Annotated[str | None, Option(help="Validation file: count the lines or rows that are also in NAME.")] = None,
     settings: Assignments = None,

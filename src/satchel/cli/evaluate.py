@@ -28,7 +28,8 @@ SIMILARITY_MEASURES = ("joined", "least", "any pair")
 def evaluate(
     run: Run,
     data: Annotated[
-        str | None, Argument(help="File, folder, @NAME or - (standard input); default: the run's held-out data.")
+        str | None,
+        Argument(metavar="DATA", help="File, folder, @NAME or - (standard input); default: the run's held-out data."),
     ] = None,
     by: Annotated[
         str | None,

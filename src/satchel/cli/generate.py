@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def generate(
     run: Run,
-    prompt: Annotated[str, Argument(help="Text to continue, or - to read standard input.")] = "",
+    prompt: Annotated[str, Argument(metavar="PROMPT", help="Text to continue, or - to read standard input.")] = "",
     tokens: Annotated[int, Option(help="Maximum number of tokens to generate.")] = 100,
     temperature: Temperature = 1.0,
     top_k: TopK = None,

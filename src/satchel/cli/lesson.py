@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def lesson(
-    name: Annotated[str | None, Argument(help="Name of the lesson; without it, list all lessons.")] = None,
+    name: Annotated[
+        str | None, Argument(metavar="NAME", help="Name of the lesson; without it, list all lessons.")
+    ] = None,
     settings: Annotated[list[str] | None, Option("--set", help="Setting of the lesson, such as q=0,10.")] = None,
     ask: Annotated[bool, Option("--ask", help="Ask the questions of the lecture before showing the answers.")] = False,
     out: Annotated[

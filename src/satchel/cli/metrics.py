@@ -1,8 +1,7 @@
 """Evaluation results of each task as tables and as JSON."""
 
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from satchel.cli.output import TEXT, message, print_fields, print_table
 
@@ -19,22 +18,14 @@ BASELINES = {"copy": "copy of the source", "memory": "nearest training pair"}
 QUALITY = {"BLEU": ".2f", "BLEU (lower case)": ".2f", "chrF": ".2f", "exact match": ".2%"}
 
 
-class Presentation(NamedTuple):
-    """Functions that present the evaluation result of a task."""
-
-    document: Callable[[Any], dict[str, Any]]
-    show: Callable[[Any], None]
-
-
 def metrics_json(model: "Model", metrics: Any) -> dict[str, Any]:
     """Return the keys of `evaluate --json`."""
-    task = model.settings.task
-    return {"task": task, "model": model.settings.model.kind, **BY_TASK[task].document(metrics)}
+    return {"task": model.settings.task, "model": model.settings.model.kind, **metrics.document()}
 
 
 def show_metrics(model: "Model", metrics: Any) -> None:
     """Print an evaluation result as tables."""
-    BY_TASK[model.settings.task].show(metrics)
+    SHOW[model.settings.task](metrics)
 
 
 # --- language models ---------------------------------------------------------------------------------
@@ -65,21 +56,6 @@ def _show_likelihood(metrics: "Likelihood") -> None:
 
 
 # --- classifiers and taggers -------------------------------------------------------------------------
-
-
-def _labels_json(metrics: "ClassificationMetrics") -> dict[str, Any]:
-    return {
-        "examples": metrics.examples,
-        "accuracy": metrics.accuracy,
-        "accuracy_interval": [metrics.low, metrics.high],
-        "macro_f1": metrics.macro_f1,
-        "majority_accuracy": metrics.majority,
-        "unseen_labels": metrics.unseen,
-        "per_label": [asdict(each) for each in metrics.per_label],
-        "calibration": {"expected_error": metrics.expected_error, "bins": [asdict(each) for each in metrics.bins]},
-        "coverage": [asdict(each) for each in metrics.coverage],
-        "confusion": [asdict(each) for each in metrics.confusion],
-    }
 
 
 def _show_labels(metrics: "ClassificationMetrics") -> None:
@@ -116,20 +92,6 @@ def _show_labels(metrics: "ClassificationMetrics") -> None:
 # --- translators -------------------------------------------------------------------------------------
 
 
-def _translation_json(metrics: "TranslationMetrics") -> dict[str, Any]:
-    return {
-        "sentences": metrics.sentences,
-        **asdict(metrics.quality),
-        "signature": metrics.signature,
-        "chrf_signature": metrics.chrf_signature,
-        "perplexity": metrics.perplexity,
-        "nats_per_token": metrics.nats_per_token,
-        "unknown": metrics.unknown,
-        "looks_swapped": metrics.looks_swapped,
-        "baselines": {name: asdict(quality) for name, quality in metrics.baselines.items()},
-    }
-
-
 def _show_translation(metrics: "TranslationMetrics") -> None:
     unknown = f", {metrics.unknown:,} unknown source tokens" if metrics.unknown else ""
     fields = [
@@ -149,9 +111,9 @@ def quality_cells(quality: "Quality") -> list[float]:
     return [quality.bleu, quality.bleu_lowercase, quality.chrf, quality.exact_match]
 
 
-BY_TASK = {
-    "lm": Presentation(asdict, _show_likelihood),
-    "classify": Presentation(_labels_json, _show_labels),
-    "tag": Presentation(_labels_json, _show_labels),
-    "translate": Presentation(_translation_json, _show_translation),
+SHOW: dict[str, Callable[[Any], None]] = {
+    "lm": _show_likelihood,
+    "classify": _show_labels,
+    "tag": _show_labels,
+    "translate": _show_translation,
 }

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def senses(
     run: Run,
-    words: Annotated[list[str] | None, Argument(help="Words as they occur inside a sentence.")] = None,
+    words: Annotated[
+        list[str] | None, Argument(metavar="WORD...", help="Words as they occur inside a sentence.")
+    ] = None,
     every: Annotated[bool, Option("--all", help="All tokens of the vocabulary; requires -o or --json.")] = False,
     sense: Annotated[int | None, Option(help="Show only this sense, counted from 0.")] = None,
     top: Top = 8,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @reports
 def similar(
     run: Run,
-    word: Annotated[str, Argument(help="Word as it occurs inside a sentence.")],
-    other: Annotated[str | None, Argument(help="Second word: print the similarity of the two.")] = None,
+    word: Annotated[str, Argument(metavar="WORD", help="Word as it occurs inside a sentence.")],
+    other: Annotated[str | None, Argument(metavar="WORD", help="Second word: print the similarity of the two.")] = None,
     context: Annotated[
         list[str] | None, Option(help="Sentence that contains the word: compare its occurrences; repeatable.")
     ] = None,

@@ -33,7 +33,10 @@ def train(
     context: typer.Context,
     data: Annotated[
         str | None,
-        Argument(help="File, folder, two aligned files (a,b), - (standard input) or built-in data (@python-docs)."),
+        Argument(
+            metavar="DATA",
+            help="File, folder, two aligned files (a,b), - (standard input) or built-in data (@python-docs).",
+        ),
     ] = None,
     task: Annotated[str | None, Option(help="lm, tag, classify or translate; default: inferred from the data.")] = None,
     model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm, transformer or backpack.")] = None,

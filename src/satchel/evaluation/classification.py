@@ -5,7 +5,8 @@ Shapes: E examples, C classes. Examples whose label did not occur in training co
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +87,21 @@ class ClassificationMetrics:
         """One-line summary: accuracy with its 95 % CI."""
         interval = f"95 % CI {100 * self.low:.2f} to {100 * self.high:.2f}"
         return f"accuracy {self.accuracy:.2%} ({interval}) on {self.examples:,} examples"
+
+    def document(self) -> dict[str, Any]:
+        """Return the metrics as JSON."""
+        return {
+            "examples": self.examples,
+            "accuracy": self.accuracy,
+            "accuracy_interval": [self.low, self.high],
+            "macro_f1": self.macro_f1,
+            "majority_accuracy": self.majority,
+            "unseen_labels": self.unseen,
+            "per_label": [asdict(each) for each in self.per_label],
+            "calibration": {"expected_error": self.expected_error, "bins": [asdict(each) for each in self.bins]},
+            "coverage": [asdict(each) for each in self.coverage],
+            "confusion": [asdict(each) for each in self.confusion],
+        }
 
     def _repr_html_(self) -> str:
         rows = [

@@ -5,9 +5,9 @@ Shapes: R runs, U units (documents or blocks), N bootstrap samples.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +114,10 @@ class Comparison:
             ),
             f"{better} is better; paired bootstrap over {self.units:,} {self.unit}",
         ]
+
+    def document(self) -> dict[str, Any]:
+        """Return the comparison as JSON."""
+        return asdict(self)
 
     def picture(self) -> "Figure":
         """Return a chart with a point per run and its confidence interval as a line."""

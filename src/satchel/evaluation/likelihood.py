@@ -1,7 +1,8 @@
 """Likelihood metrics of language models: nats per token, perplexity, bits per byte, bits per character."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,10 @@ class Likelihood:
         """One-line summary: perplexity and bits per byte."""
         bits = "" if self.bits_per_byte is None else f"{self.bits_per_byte:.4f} bits per byte, "
         return f"{bits}perplexity {self.perplexity:,.2f} on {self.tokens:,} tokens"
+
+    def document(self) -> dict[str, Any]:
+        """Return the metrics as JSON."""
+        return asdict(self)
 
     def _repr_html_(self) -> str:
         metrics = (

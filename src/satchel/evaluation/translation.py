@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,11 @@ class TranslationMetrics:
     def headline(self) -> str:
         """One-line summary with the number of sentences."""
         return f"{self.quality.headline} on {self.sentences:,} sentences"
+
+    def document(self) -> dict[str, Any]:
+        """Return the metrics as JSON."""
+        metrics = asdict(self)
+        return {"sentences": metrics.pop("sentences"), **metrics.pop("quality"), **metrics}
 
     def _repr_html_(self) -> str:
         rows = [

@@ -14,7 +14,7 @@ from satchel.cli.result import View, view
 def embeddings(
     run: Run,
     words: Annotated[
-        str | None, Argument(help="Words in one quoted argument; default: the most frequent words.")
+        str | None, Argument(metavar="WORDS", help="Words in one quoted argument; default: the most frequent words.")
     ] = None,
     sense: Annotated[int | None, Option(help="Backpacks: use the vectors of this sense.")] = None,
     top: Annotated[int, Option(help="Number of most frequent words.", min=1)] = 200,
