@@ -58,7 +58,7 @@ def trained(kind: str, data: Path, folder: Path, options: argparse.Namespace) ->
 
 def prefixes(model: Any, count: int) -> Iterator[Asked]:
     """Return beginnings from all over the held-out text, with the two likeliest tokens after each."""
-    ids = model.own_valid().ids[1:-1]
+    ids = model.valid_tokens().ids[1:-1]
     chance = np.random.default_rng(0)
     for start in np.linspace(0, len(ids) - LONGEST - 1, count).astype(int):
         text = model.tokenizer.decode(ids[start : start + chance.integers(SHORTEST, LONGEST + 1)])

@@ -82,8 +82,8 @@ def satchel_steps(size: Size, architecture: Literal["gpt2", "default"], optimize
     from satchel.models.build import build_encoder
     from satchel.models.transformer import TransformerSettings, gpt2
     from satchel.tasks.language import LanguageNetwork
-    from satchel.training.jobs import LanguageJob
-    from satchel.training.loop import Events, Trainer
+    from satchel.training.jobs.language import LanguageJob
+    from satchel.training.loop import Callbacks, Trainer
     from satchel.training.settings import TrainingSettings
 
     settings_class = gpt2 if architecture == "gpt2" else TransformerSettings
@@ -102,7 +102,7 @@ def satchel_steps(size: Size, architecture: Literal["gpt2", "default"], optimize
         remaining -= 1
         return remaining <= 0
 
-    events = Events(lambda progress, done: None, lambda progress, result: None, lambda trainer: None, should_stop)
+    events = Callbacks(lambda progress, done: None, lambda progress, result: None, lambda trainer: None, should_stop)
     trainer = Trainer(LanguageJob(network, random_ids(), 0, settings, stream=True), settings, events)
 
     def steps(number: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from satchel import config
 from satchel.errors import SettingsError
-from satchel.training.run_settings import LanguageSettings
+from satchel.training.settings import NgramRunSettings
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -23,7 +23,7 @@ def toml(tmp_path: Path, data: str | bytes) -> Path:
 def complaints(tree: dict[str, Any], where: str = "") -> list[str]:
     """Return the lines in which the settings of a tree are refused."""
     with pytest.raises(SettingsError) as refused:
-        config.build(LanguageSettings, tree, where)
+        config.build(NgramRunSettings, tree, where)
     return refused.value.cause.split("\n")
 
 
@@ -35,7 +35,7 @@ def test_all_errors_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         tmp_path, '[model]\norder = 0\nk = nan\nordr = 3\n[data]\nencoding = "klingon"\n[training]\nseed = -1\n'
     )
     with pytest.raises(SettingsError) as refused:
-        config.build(LanguageSettings, config.read_toml(path), str(path))
+        config.build(NgramRunSettings, config.read_toml(path), str(path))
     assert str(refused.value).startswith(f"{path}: ")
     assert sorted(refused.value.cause.split("\n")) == [
         'data.encoding: found "klingon", expected an encoding that Python knows, such as utf-8, latin-1, utf-16',
@@ -107,17 +107,17 @@ def test_counts_to_prune_are_whole_numbers(prune: object) -> None:
     ("prune", "expected"), [(0, (0,)), ([0], (0,)), ([0, 0, 1], (0, 0, 1)), ([0, 3, 3], (0, 3, 3))]
 )
 def test_sound_counts_to_prune_are_taken(prune: object, expected: tuple[int, ...]) -> None:
-    assert config.build(LanguageSettings, {"model": {"prune": prune}}).model.prune == expected
+    assert config.build(NgramRunSettings, {"model": {"prune": prune}}).model.prune == expected
 
 
 def test_a_whole_number_may_stand_for_a_fraction_and_nothing_is_the_default() -> None:
-    assert config.build(LanguageSettings, {"model": {"k": 2}}).model.k == 2.0
-    assert config.build(LanguageSettings, {}) == LanguageSettings()
+    assert config.build(NgramRunSettings, {"model": {"k": 2}}).model.k == 2.0
+    assert config.build(NgramRunSettings, {}) == NgramRunSettings()
 
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        LanguageSettings().model.order = 3  # type: ignore[misc]
+        NgramRunSettings().model.order = 3  # type: ignore[misc]
 
 
 def test_long_values_are_cut_where_they_are_told() -> None:
@@ -276,6 +276,6 @@ def test_later_trees_win_and_groups_are_merged_key_by_key() -> None:
 
 
 def test_every_key_is_listed_and_flattened_alike() -> None:
-    listed = list(config.keys(LanguageSettings))
+    listed = list(config.keys(NgramRunSettings))
     assert {"task", "model.order", "data.valid", "training.seed"} <= set(listed)
-    assert [key for key, _ in config.flatten(LanguageSettings().model_dump())] == listed
+    assert [key for key, _ in config.flatten(NgramRunSettings().model_dump())] == listed

@@ -91,7 +91,7 @@ def test_a_run_of_another_task_is_refused(cli: Cli, ngram: Path, verse: Path) ->
     manifest["files"]["config.json"] = {"size": len(config), "sha256": hashlib.sha256(config).hexdigest()}
     (ngram / "manifest.json").write_text(json.dumps(manifest))
     code, _, messages = cli("evaluate", ngram, verse)
-    assert (code, "its task is not that of its settings" in messages) == (2, True)
+    assert (code, "task and settings.task differ" in messages) == (2, True)
 
 
 def test_a_damaged_or_foreign_token_file_is_refused(cli: Cli, ngram: Path) -> None:
@@ -192,7 +192,7 @@ def test_recall_by_distance(cli: Cli, tmp_path: Path) -> None:
     settings = ["--set=data.size=60", "--set=model.width=8", "--threads", "1"]
     code, _, messages = cli("train", "@recall", "--model", "gru", "--steps", "3", *settings, "-o", tmp_path / "run")
     assert code == 0, messages
-    assert "tokenizer.kind=word: as suits @recall" in messages
+    assert "tokenizer.kind=word: default for @recall" in messages
     result = json_of(cli, "evaluate", tmp_path / "run", "@recall", "--by", "distance")
     assert result["by"] == "distance"
     assert sum(row["documents"] for row in result["rows"]) == 6

@@ -146,7 +146,7 @@ def test_undecodable_bytes_are_skipped_on_request_and_counted(cli: Cli, tmp_path
 def test_a_table_with_labels_trains_a_classifier(cli: Cli, table: Path, tmp_path: Path) -> None:
     code, printed, messages = cli("train", table, "--model", "ngram", "-o", tmp_path / "run")
     assert code == 0
-    assert "task=classify: as the data says" in messages
+    assert "task=classify: inferred from the data" in messages
     assert "classifier (task classify) with 2 labels" in printed
     result = json_of(cli, "train", table, "--model", "ngram", "--valid", "0.25", "-o", tmp_path / "again")
     assert (result["task"], result["model"], result["stopped"]) == ("classify", "ngram", "finished")
@@ -167,7 +167,7 @@ def test_a_table_with_tags_trains_a_tagger(cli: Cli, tagger: Path, tmp_path: Pat
     code, printed, messages = cli("train", words, "--steps", "2", *TAG_OPTIONS, "-o", tmp_path / "run")
     assert code == 0, messages
     assert "tagger (task tag) with 3 tags, transformer" in printed
-    assert "task=tag: as the data says" in messages
+    assert "task=tag: inferred from the data" in messages
     assert f"next: satchel tag {tmp_path / 'run'}" in messages
     result = json_of(cli, "train", words, "--steps", "2", *TAG_OPTIONS, "-o", tmp_path / "again")
     assert (result["task"], result["model"], result["steps"], result["stopped"]) == (
@@ -187,7 +187,7 @@ def test_aligned_files_train_a_translator(cli: Cli, tmp_path: Path) -> None:
     assert code == 0, messages
     assert "translator (task translate), transformer" in printed
     assert "sentence pairs  3; 1 skipped with an empty side" in printed
-    assert "task=translate: as the data says" in messages
+    assert "task=translate: inferred from the data" in messages
     assert f"next: satchel translate {tmp_path / 'run'} 'a text'" in messages
     result = json_of(cli, "train", data, "--steps", "2", "--valid", data, *PAIR_OPTIONS, "-o", tmp_path / "again")
     assert (result["task"], result["model"], result["steps"]) == ("translate", "transformer", 2)

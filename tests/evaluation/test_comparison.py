@@ -135,7 +135,7 @@ def test_tokenizers_that_lose_text_are_compared_only_with_their_like(
     found = api.compare([tmp_path / "one", tmp_path / "three"], text)
     assert found.metric == "nats_per_token"
     assert found.rows[1].value == pytest.approx(satchel.load(tmp_path / "three").evaluate(text).nats_per_token)
-    with pytest.raises(RunError, match="no common measure"):
+    with pytest.raises(RunError, match="no common unit"):
         api.compare([runs[0], tmp_path / "one"], text)
 
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_compared_is_told(runs: list[Path], verse: Path, text: Pa
     with pytest.raises(SettingsError, match="two or more"):
         api.compare(runs[:1], text)
     satchel.train(verse, model="ngram", tokenizer="char", settings={"data.documents": "line"}, out=tmp_path / "lines")
-    with pytest.raises(RunError, match="different documents"):
+    with pytest.raises(RunError, match="divide text into documents differently"):
         api.compare([runs[0], tmp_path / "lines"], text)
 
 
@@ -215,7 +215,7 @@ def test_without_data_the_runs_are_compared_on_what_they_held_out(
     satchel.train(
         verse, model="ngram", tokenizer=tmp_path / "two", valid=0.3, settings=settings, out=tmp_path / "other"
     )
-    with pytest.raises(RunError, match="did not hold out the same text"):
+    with pytest.raises(RunError, match="different held-out texts"):
         api.compare([tmp_path / "two", tmp_path / "other"])
 
 

@@ -169,7 +169,7 @@ def test_files_that_do_not_belong_to_the_run_do_no_harm(run: Path, made: Path) -
 @pytest.mark.parametrize("name", ["nowhere", "x" * 300, "y/" * 2100, "a\0b", "verse.txt"], ids=lambda name: name[:9])
 def test_what_is_no_run_is_said_to_be_none(name: str, tmp_path: Path) -> None:
     (tmp_path / "verse.txt").write_bytes(b"x")
-    with pytest.raises(RunError, match=r"there is no such run|is not a run"):
+    with pytest.raises(RunError, match=r"run not found|is not a run"):
         satchel.load(tmp_path / name)
 
 
@@ -308,7 +308,7 @@ CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an unknown key": (setting("code", "os.system"), "config.json: code"),
     "settings of another kind": (setting("settings", []), "config.json: settings"),
     "another kind of model": (setting("settings.model.kind", "os.system"), "config.json: model.kind"),
-    "another task": (setting("task", "translate"), "its task is not that of its settings"),
+    "another task": (setting("task", "translate"), "task and settings.task differ"),
     "an unknown task": (setting("task", "rm"), "config.json: task"),
     "a newer version": (setting("schema_version", 2), "config.json: schema_version"),
     "another tokenizer": (setting("tokenizer.sha256", "0" * 64), "tokenizer.json: is not the tokenizer"),

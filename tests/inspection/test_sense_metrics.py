@@ -10,10 +10,11 @@ from satchel.inspection.sense_metrics import Read, SenseHealth, sense_health
 from satchel.models.backpack import Backpack
 from satchel.nn.senses import SenseNetwork
 from satchel.nn.sites import hooked
-from satchel.tasks.classification import ClassificationNetwork
+from satchel.predictor import Labeller
+from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.language import LanguageNetwork
-from satchel.tasks.tagging import TaggingNetwork
-from satchel.training.jobs import LabelJob
+from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
+from satchel.training.jobs.labels import LabelJob
 from satchel.training.settings import TrainingSettings
 from tests.models.encoders import make
 
@@ -98,7 +99,12 @@ def test_what_a_sense_is_worth_to_labels_is_said_at_every_validation(
     # A tag that nobody has learned, and places without one.
     tags = np.array([NO_TARGET, 0, 3, 2, NO_TARGET, 1, NO_TARGET, 0, 2, NO_TARGET])
     gold = np.array([2, 0]) if kind is ClassificationNetwork else tags
-    job = LabelJob(network, ids, gold, boundary, TrainingSettings(), (ids, gold))
+    labeller: Labeller
+    if isinstance(network, TaggingNetwork):
+        labeller, per_token = NetworkTagger(network, boundary), True
+    else:
+        labeller, per_token = NetworkLabeller(network, boundary), False
+    job = LabelJob(network, labeller, ids, gold, boundary, TrainingSettings(), (ids, gold), per_token=per_token)
     found = job.validate()
     assert found is not None
     assert found.senses is not None

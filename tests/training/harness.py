@@ -86,10 +86,10 @@ def watched(board: Board, around: Around = undisturbed) -> Iterator[None]:
     """Write on the board where trainings are. They are told nothing, and do what they always do."""
     real = loop.Trainer.run
 
-    def run(trainer: loop.Trainer) -> loop.Stopped:
-        events = trainer.events
+    def run(trainer: loop.Trainer) -> loop.StopReason:
+        events = trainer.callbacks
 
-        def stepped(progress: loop.Progress, done: float) -> None:
+        def stepped(progress: loop.TrainingState, done: float) -> None:
             board.step = progress.step
             events.stepped(progress, done)
 
@@ -98,11 +98,11 @@ def watched(board: Board, around: Around = undisturbed) -> Iterator[None]:
             board.phase = SAVING
             with around(board.saves):
                 events.save(trainer)
-            board.saved, board.phase = trainer.progress.step, TRAINING
+            board.saved, board.phase = trainer.state.step, TRAINING
 
-        board.began = board.step = trainer.progress.step
+        board.began = board.step = trainer.state.step
         board.phase = TRAINING
-        trainer.events = replace(events, stepped=stepped, save=save)
+        trainer.callbacks = replace(events, stepped=stepped, save=save)
         try:
             return real(trainer)
         finally:

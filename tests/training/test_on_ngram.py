@@ -62,7 +62,7 @@ def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem:
     np.testing.assert_array_equal(ngram.score(ids).logprobs, counted.score("The cat sat").logprobs)
     # The same lines are in all parts of the poem: the n-gram knows them by heart, and the network does not yet.
     assert model.score(VERSE).notes["gate"].mean() < 0.3
-    assert "; n-gram: up to 2 tokens" in model.evaluate(poem).context
+    assert "; n-gram: up to 2 preceding tokens" in model.evaluate(poem).context
 
 
 def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: P
     steps = iter(range(1, 100))
     api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
     api.resume(tmp_path / "part")
-    for name in (runs.MODEL, runs.NGRAM, runs.ASIDE, "checkpoints/step-0000000020/model.safetensors"):
+    for name in (runs.MODEL, runs.NGRAM, runs.GATE_LOGPROBS, "checkpoints/step-0000000020/model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_or_foreign_ngram_is_refused(poem: Path, tmp_path: Path) -> No
     (run / runs.NGRAM).write_bytes(whole[:-8] + bytes(8))
     with pytest.raises(RunError, match="is damaged"):
         satchel.load(run)
-    with pytest.raises(RunError, match="is not the file that the run was begun with"):
+    with pytest.raises(RunError, match="has changed since the run was created"):
         api.resume(run)
     other = tmp_path / "other.txt"
     other.write_text(VERSE.replace("c", "ç"))
@@ -125,7 +125,7 @@ def test_where_it_makes_no_sense_it_is_refused(poem: Path, tmp_path: Path, capsy
     table = tmp_path / "films.tsv"
     table.write_text("label\ttext\ngood\tfine\nbad\tdull\n" * 3)
     assert run_command(["train", str(table), "-o", str(tmp_path / "x"), "--set", "model.ngram=3"]) == 2
-    assert capsys.readouterr().err.startswith("satchel: model.ngram: only language models stand on n-grams")
+    assert capsys.readouterr().err.startswith("satchel: model.ngram: only language models use an n-gram model")
     for order in ("11", "-1", "x"):
         assert run_command(["train", str(poem), "-o", str(tmp_path / "x"), "--set", f"model.ngram={order}"]) == 2
         assert capsys.readouterr().err.startswith("satchel: model.ngram: found ")

@@ -10,12 +10,13 @@ from satchel.data.bpe_dropout import merge_parts
 from satchel.models.build import build_encoder, build_pair
 from satchel.models.recurrent import RecurrentSettings
 from satchel.models.recurrent_pair import RecurrentPairSettings
-from satchel.tasks.classification import ClassificationNetwork
-from satchel.tasks.tagging import TaggingNetwork
+from satchel.predictor import Labeller
+from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
+from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
 from satchel.tasks.translation import TranslationNetwork
 from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
-from satchel.training.jobs import LabelJob
-from satchel.training.pair_job import PairJob, Side
+from satchel.training.jobs.labels import LabelJob
+from satchel.training.jobs.translation import PairJob, SideTokens
 from satchel.training.settings import TrainingSettings
 
 TEXT = "the lowest tower is lower than the newest tower and the newer towers are the widest"
@@ -27,14 +28,14 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer(TokenizerSettings(kind="bpe", size=300), [TEXT * 20], 2000)
 
 
-def side(tokenizer: Tokenizer, seed: int) -> Side:
+def side(tokenizer: Tokenizer, seed: int) -> SideTokens:
     """Return twelve texts of several lengths."""
     chance, words = np.random.default_rng(seed), TEXT.split()
     parts = [np.array([tokenizer.boundary])]
     for _ in range(12):
         text = " ".join(chance.choice(words, chance.integers(1, 6)))
         parts.append(np.append(tokenizer.encode(text).ids, tokenizer.boundary))
-    return Side(np.concatenate(parts), tokenizer.boundary, merge_parts(tokenizer))
+    return SideTokens(np.concatenate(parts), tokenizer.boundary, merge_parts(tokenizer))
 
 
 def job(kind: str, tokenizer: Tokenizer) -> Any:
@@ -44,12 +45,16 @@ def job(kind: str, tokenizer: Tokenizer) -> Any:
         network = TranslationNetwork(build_pair(RecurrentPairSettings(width=8), size, size))
         return PairJob(network.double(), side(tokenizer, 0), ids, SETTINGS)
     encoder = build_encoder(RecurrentSettings(width=8), size, causal=False)
+    labeller: Labeller
     chance = np.random.default_rng(2)
     if kind == "tag":
         gold = np.where(ids.ids == ids.boundary, -100, chance.integers(0, 3, len(ids.ids)))
-        return LabelJob(TaggingNetwork(encoder, 3).double(), ids.ids, gold, ids.boundary, SETTINGS)
-    gold = chance.integers(0, 3, 12)
-    return LabelJob(ClassificationNetwork(encoder, 3).double(), ids.ids, gold, ids.boundary, SETTINGS)
+        tagger = TaggingNetwork(encoder, 3).double()
+        labeller = NetworkTagger(tagger, ids.boundary)
+        return LabelJob(tagger, labeller, ids.ids, gold, ids.boundary, SETTINGS, per_token=True)
+    gold, classifier = chance.integers(0, 3, 12), ClassificationNetwork(encoder, 3).double()
+    labeller = NetworkLabeller(classifier, ids.boundary)
+    return LabelJob(classifier, labeller, ids.ids, gold, ids.boundary, SETTINGS, per_token=False)
 
 
 @pytest.mark.parametrize("kind", ["translate", "tag", "classify"])

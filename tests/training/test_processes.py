@@ -64,7 +64,7 @@ def weights(run: Path, step: int) -> dict[str, Any]:
 def test_two_processes_train_as_one_does_and_one_of_them_speaks(poem: Path, tmp_path: Path) -> None:
     out, err = finished(start(poem, tmp_path / "two", "--model=transformer", "--steps=30", "--json"))
     assert json.loads(out)["steps"] == 30
-    assert err.count("step 10: held-out loss") == 1
+    assert err.count("step 10: validation loss") == 1
     one = satchel.train(poem, model="transformer", tokenizer="char", steps=30, settings=SETTINGS, out=tmp_path / "one")
     for step in (20, 30):
         ours, theirs = weights(tmp_path / "one", step), weights(tmp_path / "two", step)

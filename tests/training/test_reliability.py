@@ -36,8 +36,8 @@ from satchel.errors import RunError
 from satchel.runs import checkpoint
 from satchel.training import callbacks as events
 from satchel.training import loop, saving
-from satchel.training import run_jobs as jobs
-from satchel.training.jobs import LanguageJob
+from satchel.training.jobs import language as jobs
+from satchel.training.jobs.language import LanguageJob
 from tests.faults.system import Fault, contents, error_at, faulty, fork, kill_at, leave
 from tests.training import test_resume
 from tests.training.harness import (
@@ -156,7 +156,7 @@ def test_a_training_killed_again_and_again_ends_with_the_same_bits(
 def one_more(trainer: loop.Trainer) -> None:
     """Feed each step the batch of the next."""
     usual = trainer.job.loss
-    trainer.job.loss = lambda step, part, parts: usual(step + 1, part, parts)  # type: ignore[method-assign]
+    trainer.job.loss = lambda step, shard, shards: usual(step + 1, shard, shards)  # type: ignore[method-assign]
 
 
 def one_ulp(run: Path) -> None:
@@ -194,7 +194,7 @@ def test_the_bits_would_show_a_batch_a_dropout_or_a_weight_that_is_not_the_same(
 
     real = loop.Trainer.run
 
-    def shifted(trainer: loop.Trainer) -> loop.Stopped:
+    def shifted(trainer: loop.Trainer) -> loop.StopReason:
         one_more(trainer)
         return real(trainer)
 
@@ -331,7 +331,7 @@ def costs_by_step(costs: dict[int, float]) -> Callable[[loop.Trainer], None]:
     """Return what makes a training believe that it does as these costs say."""
 
     def change(trainer: loop.Trainer) -> None:
-        trainer.job.validate = lambda: loop.ValidationResult(costs[trainer.progress.step])  # type: ignore[method-assign]
+        trainer.job.validate = lambda: loop.ValidationResult(costs[trainer.state.step])  # type: ignore[method-assign]
 
     return change
 
@@ -341,7 +341,7 @@ def believing(costs: dict[int, float]) -> Iterator[None]:
     """Make trainings measure what is given; the best is then where a test wants it."""
     real = loop.Trainer.run
 
-    def run(trainer: loop.Trainer) -> loop.Stopped:
+    def run(trainer: loop.Trainer) -> loop.StopReason:
         costs_by_step(costs)(trainer)
         return real(trainer)
 
@@ -361,7 +361,7 @@ def test_the_best_weights_outlive_a_kill_at_any_call(number: int, every: bool, m
     with believing(BEST_IN_THE_MIDDLE):
         names = calls_of_saves(made.fresh("dan", place / "whole", **FOUR_SAVES))[number]
         expected = outcome(place / "whole")
-        best = checkpoint.name_of(4)
+        best = checkpoint.folder_name(4)
         assert arrays_of(place / "whole" / "model.safetensors") == arrays_of(
             place / "whole" / checkpoint.FOLDER / best / checkpoint.MODEL
         )
@@ -469,7 +469,7 @@ def test_the_best_weights_are_the_runs_model_also_where_their_save_was_refused(
             assert step_vectors(run, around=partial(at_save, 2, before=error_at(k, code))) == 0
             progress = checkpoint.read_newest(run).progress
             model = arrays_of(run / "model.safetensors")
-            named = run / checkpoint.FOLDER / checkpoint.name_of(progress["best_step"]) / checkpoint.MODEL
+            named = run / checkpoint.FOLDER / checkpoint.folder_name(progress["best_step"]) / checkpoint.MODEL
             if not named.exists():
                 wrong.append(f"{names[k - 1]}: the best is step {progress['best_step']}, which nothing has kept")
             elif arrays_of(named) != model:
@@ -619,7 +619,7 @@ def test_a_checkpoint_that_the_disk_cannot_read_is_told_and_passed_over(
         assert command("train", "--resume", run) == 0
     assert board.began == 4
     said = capsys.readouterr().err
-    assert f"passed over: {checkpoint.name_of(5)}" in said
+    assert f"skipped a damaged checkpoint: {checkpoint.folder_name(5)}" in said
     assert os.strerror(errno.EIO) in said
 
 
@@ -787,13 +787,13 @@ def test_a_signal_in_the_very_first_step_is_no_exception(number: int, code: int,
     run = made.fresh("dan", place / "run", **SHORT)
     real = loop.Trainer.run
 
-    def signalled_at_once(trainer: loop.Trainer) -> loop.Stopped:
+    def signalled_at_once(trainer: loop.Trainer) -> loop.StopReason:
         usual = trainer.job.loss
 
-        def loss(step: int, part: int, parts: int) -> Any:
+        def loss(step: int, shard: int, shards: int) -> Any:
             if step == 0:
                 os.kill(os.getpid(), number)
-            return usual(step, part, parts)
+            return usual(step, shard, shards)
 
         trainer.job.loss = loss  # type: ignore[method-assign]
         return real(trainer)
@@ -850,7 +850,7 @@ class Damaged:
         self.files = {path.name: path.read_bytes() for path in sorted(self.newest.iterdir())}
         self.again = test_resume.trainer("learned")
         saving.restore(run, self.again)
-        assert self.again.progress.step == 12
+        assert self.again.state.step == 12
         shutil.move(self.newest, run / "aside")
         saving.restore(run, self.again)
         self.expected = test_resume.bits(self.again)
@@ -865,8 +865,8 @@ class Damaged:
             return f"{type(error).__name__}: {str(error)[:200]}"
         finally:
             (self.newest / name).write_bytes(self.files[name])
-        if self.again.progress.step != 8 or test_resume.bits(self.again) != self.expected:
-            return f"went on from step {self.again.progress.step}"
+        if self.again.state.step != 8 or test_resume.bits(self.again) != self.expected:
+            return f"went on from step {self.again.state.step}"
         if len(told) != 1 or not told[0].startswith(self.newest.name):
             return f"said {told}"
         named = name in told[0] or name == durable.MANIFEST
@@ -923,7 +923,7 @@ def test_a_checkpoint_without_one_of_its_files_is_noticed(name: str, damaged: Da
     (told,) = saving.restore(damaged.run, damaged.again)
     assert told.startswith(damaged.newest.name)
     assert name in told
-    assert damaged.again.progress.step == 8
+    assert damaged.again.state.step == 8
 
 
 def flip_the_middle(path: Path) -> None:
@@ -937,7 +937,7 @@ def test_a_damaged_checkpoint_is_written_anew_when_its_step_comes_again(made: Ru
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
     flip_the_middle(checkpoints(run)[-2] / checkpoint.MODEL)
-    with pytest.raises(RunError, match="none of its 2 checkpoints is sound"):
+    with pytest.raises(RunError, match="all of its 2 checkpoints are damaged"):
         step_vectors(run)
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
@@ -971,7 +971,7 @@ def test_where_all_checkpoints_are_damaged_each_is_told_and_nothing_is_begun_ane
     assert board.phase == STARTING
     assert contents(run) == before
     said = capsys.readouterr().err
-    assert "none of its 2 checkpoints is sound" in said
+    assert "all of its 2 checkpoints are damaged" in said
     for path, name, why in (
         (first, checkpoint.PROGRESS, os.strerror(errno.ENOENT)),
         (second, checkpoint.MODEL, "has 0 bytes"),
@@ -1105,7 +1105,7 @@ def test_a_run_keeps_its_number_of_threads_wherever_it_goes_on(made: Runs, place
 RHYTHMS: dict[str, dict[str, Any]] = {
     # 400 ids make 8 steps of 48: the epochs end at 8 and 16 of 20 steps, and the rate rises until step 5.
     "epochs": {"steps": None, "epochs": 2.4, "warmup": 0.25, "decay": 0.5},
-    "parts": {"steps": 10, "parts": 3, "batch_tokens": 96},
+    "accumulate": {"steps": 10, "accumulate": 3, "batch_tokens": 96},
     "documents": {"steps": 12, "stream": False},
     "muon": {"steps": 10, "optimizer": "muon"},
 }
@@ -1129,7 +1129,7 @@ def rhythm(name: str, **others: Any) -> loop.Trainer:
 def test_a_training_can_be_stopped_after_every_step(name: str, place: Path) -> None:
     whole = rhythm(name)
     assert whole.run() == "finished"
-    steps = whole.progress.step
+    steps = whole.state.step
     if name == "epochs":
         assert whole.job.steps_per_epoch * 2 < steps < whole.job.steps_per_epoch * 3
     for at in range(1, steps):
@@ -1139,11 +1139,11 @@ def test_a_training_can_be_stopped_after_every_step(name: str, place: Path) -> N
             first.run()
         second = rhythm(name)
         assert saving.restore(run, second) == ()
-        assert second.progress.step == at
+        assert second.state.step == at
         if at == 3:
             control = rhythm(name)
             saving.restore(run, control)
-            control.progress.step += 1
+            control.state.step += 1
             control.run()
             assert test_resume.bits(control) != test_resume.bits(whole)
         with other_numbers():
@@ -1180,7 +1180,7 @@ def test_neither_saves_nor_validations_nor_samples_change_the_curve(
 
 
 def all_finite(trainer: loop.Trainer) -> bool:
-    own = saving.weights(trainer.job.network)
+    own = saving.parameters(trainer.job.network)
     remembered = trainer.optimizer.state()
     return all(np.isfinite(array).all() for array in own.values()) and all(
         bool(value.isfinite().all()) for value in remembered.values()
@@ -1206,7 +1206,7 @@ def spoiled(trainer: loop.Trainer, steps: set[int], spoil: Callable[[loop.Traine
     real = torch.nn.utils.get_total_norm
 
     def norm(gradients: Any) -> Any:
-        if trainer.progress.step in steps:
+        if trainer.state.step in steps:
             spoil(trainer)
         return real(gradients)
 
@@ -1236,21 +1236,21 @@ def test_nonsense_at_random_steps_is_skipped_and_never_reaches_the_weights(kind:
     usual = made.job.loss
     weights: list[Any] = []
 
-    def loss(step: int, part: int, parts: int) -> Any:
+    def loss(step: int, shard: int, shards: int) -> Any:
         if weights and step - 1 in steps:
             assert test_resume.bits(made)[0] == weights[-1], "a step that is skipped changes nothing"
         weights.append(test_resume.bits(made)[0])
         assert all_finite(made)
-        found = usual(step, part, parts)
+        found = usual(step, shard, shards)
         return found._replace(total=found.total * bad) if isinstance(bad, float) and step in steps else found
 
     made.job.loss = loss  # type: ignore[method-assign]
     with spoiled(made, steps, bad) if callable(bad) else contextlib.nullcontext():
         assert made.run() == "finished"
     assert all_finite(made)
-    assert made.progress.skipped == count
-    assert made.progress.step == first + 3 * count
-    assert all(map(math.isfinite, made.progress.recent))
+    assert made.state.skipped == count
+    assert made.state.step == first + 3 * count
+    assert all(map(math.isfinite, made.state.recent))
     # The control: the sound steps did change the weights.
     assert weights[0] != weights[-1]
 
@@ -1259,8 +1259,8 @@ def test_a_large_loss_at_the_very_beginning_leaves_the_weights_finite() -> None:
     made = test_resume.trainer("learned", steps=30, evaluate_every=1000)
     usual = made.job.loss
 
-    def loss(step: int, part: int, parts: int) -> Any:
-        found = usual(step, part, parts)
+    def loss(step: int, shard: int, shards: int) -> Any:
+        found = usual(step, shard, shards)
         return found._replace(total=found.total * (1e30 if step % 3 == 0 else 1))
 
     made.job.loss = loss  # type: ignore[method-assign]
@@ -1272,11 +1272,11 @@ def spoiling(steps: range) -> Callable[[], AbstractContextManager[None]]:
     """Return what makes the losses of some steps of every training NaN."""
     real = loop.Trainer.run
 
-    def run(trainer: loop.Trainer) -> loop.Stopped:
+    def run(trainer: loop.Trainer) -> loop.StopReason:
         usual = trainer.job.loss
 
-        def loss(step: int, part: int, parts: int) -> Any:
-            found = usual(step, part, parts)
+        def loss(step: int, shard: int, shards: int) -> Any:
+            found = usual(step, shard, shards)
             return found._replace(total=found.total * math.nan) if step in steps else found
 
         trainer.job.loss = loss  # type: ignore[method-assign]
@@ -1293,7 +1293,7 @@ def test_twenty_bad_steps_in_a_row_end_a_training_and_nineteen_do_not(
     with spoiling(range(10, 30))():
         assert command("train", "--resume", run) == 2
     said = capsys.readouterr().err
-    assert "20 steps in a row had a loss that cannot be learned from, the last nan" in said
+    assert "20 consecutive steps were skipped, the last with loss nan" in said
     assert "Traceback" not in said
     assert all(map(is_sound, checkpoints(run)))
     # Gone on with under better luck, from a checkpoint in the middle of it, it ends as any other.

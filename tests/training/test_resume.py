@@ -16,8 +16,8 @@ from satchel.models.build import build_encoder
 from satchel.runs import checkpoint
 from satchel.tasks.language import LanguageNetwork
 from satchel.training import saving
-from satchel.training.jobs import LanguageJob
-from satchel.training.loop import DivergedError, Events, Progress, Trainer, ValidationResult
+from satchel.training.jobs.language import LanguageJob
+from satchel.training.loop import Callbacks, DivergedError, Trainer, TrainingState, ValidationResult
 from satchel.training.settings import TrainingSettings
 from tests.models.encoders import SETTINGS, VOCABULARY
 
@@ -42,7 +42,7 @@ def trainer(
     tree = {"steps": steps, "batch_tokens": 48, "length": 8, "dropout_after": 0.5, **every, **options}
     settings = TrainingSettings.model_validate(tree)
     job = LanguageJob(network, text(), END, settings, stream=options.get("stream", True), valid=text(60))
-    events = Events(
+    events = Callbacks(
         stepped=lambda progress, done: None,
         validated=lambda progress, loss: None,
         save=saved or (lambda trainer: None),
@@ -53,10 +53,10 @@ def trainer(
 
 def bits(made: Trainer) -> tuple[dict[str, bytes], list[str]]:
     """Return the weights and what the optimizer remembers to the last bit, and the recent losses."""
-    arrays = saving.weights(made.job.network) | {
+    arrays = saving.parameters(made.job.network) | {
         f"optimizer.{name}": value.numpy() for name, value in made.optimizer.state().items()
     }
-    return {name: array.tobytes() for name, array in arrays.items()}, [loss.hex() for loss in made.progress.recent]
+    return {name: array.tobytes() for name, array in arrays.items()}, [loss.hex() for loss in made.state.recent]
 
 
 def saving_to(run: Path) -> Any:
@@ -70,7 +70,7 @@ def interrupted(name: str, run: Path, at: int, **options: Any) -> Trainer:
     assert first.run() == "interrupted"
     second = trainer(name, saved=saving_to(run), **options)
     assert saving.restore(run, second) == ()
-    assert second.progress.step == at
+    assert second.state.step == at
     second.run()
     return second
 
@@ -106,9 +106,9 @@ def test_a_resumed_training_has_the_bits_of_one_that_was_not_stopped(name: str, 
 
 
 @pytest.mark.parametrize(
-    "options", [{"parts": 3}, {"optimizer": "muon"}, {"noise": 0.3}, {"steps": None, "epochs": 0.8}]
+    "options", [{"accumulate": 3}, {"optimizer": "muon"}, {"noise": 0.3}, {"steps": None, "epochs": 0.8}]
 )
-def test_also_with_parts_muon_noise_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
+def test_also_with_accumulation_muon_noise_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
     whole = trainer("learned", **options)
     whole.run()
     assert bits(interrupted("learned", tmp_path, 3, **options)) == bits(whole)
@@ -129,24 +129,24 @@ def test_the_weights_that_did_best_are_kept_whenever_that_was(tmp_path: Path) ->
     at_best: list[dict[str, bytes]] = []
 
     def validate() -> ValidationResult:
-        if made.progress.step == 6:
+        if made.state.step == 6:
             at_best.append(bits(made)[0])
         return ValidationResult(next(costs))
 
     made.job.validate = validate  # type: ignore[method-assign]
     made.run()
-    assert made.progress.best_step == 6
+    assert made.state.best_step == 6
     arrays, metadata = tensors.read(tmp_path / "model.safetensors")
     assert metadata["step"] == "6"
     assert {name: array.tobytes() for name, array in arrays.items()}.items() <= at_best[0].items()
-    assert (tmp_path / "checkpoints" / checkpoint.name_of(6)).is_dir()
+    assert (tmp_path / "checkpoints" / checkpoint.folder_name(6)).is_dir()
 
 
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path) -> None:
     made = trainer("learned", saved=saving_to(tmp_path), evaluate_every=1000)
     made.run()
     kept = sorted((tmp_path / "checkpoints").iterdir())
-    assert [path.name for path in kept[-2:]] == [checkpoint.name_of(8), checkpoint.name_of(12)]
+    assert [path.name for path in kept[-2:]] == [checkpoint.folder_name(8), checkpoint.folder_name(12)]
     for file in ("model.safetensors", "optimizer.safetensors", "progress.json"):
         path = kept[-1] / file
         sound = path.read_bytes()
@@ -160,12 +160,12 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path
             path.write_bytes(damaged)
             again = trainer("learned")
             (told,) = saving.restore(tmp_path, again)
-            assert told.startswith(checkpoint.name_of(12))
-            assert again.progress.step == 8
+            assert told.startswith(checkpoint.folder_name(12))
+            assert again.state.step == 8
         path.write_bytes(sound)
     for path in kept:
         (path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(RunError, match=f"none of its {len(kept)} checkpoints is sound"):
+    with pytest.raises(RunError, match=f"all of its {len(kept)} checkpoints are damaged"):
         saving.restore(tmp_path, trainer("learned"))
     with pytest.raises(RunError, match="it has no checkpoint"):
         saving.restore(tmp_path / "nowhere", trainer("learned"))
@@ -173,21 +173,21 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path
 
 def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
     made = trainer("learned", steps=20, saved=saving_to(tmp_path), checkpoint_every=2, keep=3)
-    made.progress.best, made.progress.best_step = -1.0, 4  # nothing will be better
+    made.state.best, made.state.best_step = -1.0, 4  # nothing will be better
     made.run()
     found = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert found == [checkpoint.name_of(step) for step in (4, 16, 18, 20)]
+    assert found == [checkpoint.folder_name(step) for step in (4, 16, 18, 20)]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e4])
 def test_a_loss_that_cannot_be_learned_from_never_reaches_the_weights(bad: float) -> None:
     made = trainer("learned", steps=60)
-    made.progress.recent = [3.0] * 50
+    made.state.recent = [3.0] * 50
     usual = made.job.loss
     before: list[Any] = []
 
-    def loss(step: int, part: int, parts: int) -> Any:
-        found = usual(step, part, parts)
+    def loss(step: int, shard: int, shards: int) -> Any:
+        found = usual(step, shard, shards)
         if step in (20, 21, 40):
             before.append(bits(made)[0])
             return found._replace(total=found.total * bad)
@@ -197,23 +197,23 @@ def test_a_loss_that_cannot_be_learned_from_never_reaches_the_weights(bad: float
 
     made.job.loss = loss  # type: ignore[method-assign]
     made.run()
-    assert made.progress.skipped == 3
-    assert all(np.isfinite(array).all() for array in saving.weights(made.job.network).values())
+    assert made.state.skipped == 3
+    assert all(np.isfinite(array).all() for array in saving.parameters(made.job.network).values())
 
 
 def test_nothing_but_bad_losses_ends_the_training() -> None:
     made = trainer("learned", steps=60)
     usual = made.job.loss
 
-    def loss(step: int, part: int, parts: int) -> Any:
-        found = usual(step, part, parts)
+    def loss(step: int, shard: int, shards: int) -> Any:
+        found = usual(step, shard, shards)
         return found._replace(total=found.total * math.nan)
 
     made.job.loss = loss  # type: ignore[method-assign]
-    before = saving.weights(made.job.network)["encoder.embedding.weight"].copy()
-    with pytest.raises(DivergedError, match="20 steps in a row"):
+    before = saving.parameters(made.job.network)["encoder.embedding.weight"].copy()
+    with pytest.raises(DivergedError, match="20 consecutive steps"):
         made.run()
-    assert np.array_equal(saving.weights(made.job.network)["encoder.embedding.weight"], before)
+    assert np.array_equal(saving.parameters(made.job.network)["encoder.embedding.weight"], before)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -226,18 +226,18 @@ def test_every_family_learns(name: str) -> None:
     assert last is not None
     # The mean of all words so far says little of the next one.
     assert last.loss < (0.95 if name == "dan" else 0.85) * first.loss
-    assert made.progress.tokens == 120 * 48
-    assert made.progress.best is not None
-    assert made.progress.best <= last.loss
+    assert made.state.tokens == 120 * 48
+    assert made.state.best is not None
+    assert made.state.best <= last.loss
 
 
 def test_the_clock_ends_a_training_by_minutes_and_patience_one_without_progress() -> None:
     made = trainer("learned", steps=None, minutes=0.01)  # type: ignore[arg-type]
     assert made.run() == "time"
-    assert 0.6 <= made.progress.seconds < 10
+    assert 0.6 <= made.state.seconds < 10
     patient = trainer("learned", steps=200, evaluate_every=1, patience=3, learning_rate=1e-9)
     assert patient.run() == "patience"
-    assert patient.progress.step < 200
+    assert patient.state.step < 200
 
 
 def test_a_checkpoint_is_plain_files(tmp_path: Path) -> None:
@@ -249,4 +249,4 @@ def test_a_checkpoint_is_plain_files(tmp_path: Path) -> None:
     }  # fmt: skip
     progress = json.loads((folder / "progress.json").read_text())
     assert progress["step"] == 4
-    assert isinstance(Progress(), Progress)
+    assert isinstance(TrainingState(), TrainingState)

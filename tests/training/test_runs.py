@@ -68,9 +68,9 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_bits(verse: Path, tmp_
 
 def test_what_cannot_be_gone_on_with_is_told(verse: Path, tmp_path: Path) -> None:
     satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "counted")
-    with pytest.raises(RunError, match="was counted"):
+    with pytest.raises(RunError, match="is not trained in steps"):
         api.resume(tmp_path / "counted")
-    with pytest.raises(SettingsError, match="n-grams have none"):
+    with pytest.raises(SettingsError, match="n-gram models have no size"):
         satchel.train(verse, model="ngram", size="nano", out=tmp_path / "x")
     with pytest.raises(SettingsError, match="expected nano, tiny"):
         satchel.train(verse, model="lstm", size="huge", out=tmp_path / "x")
@@ -120,7 +120,7 @@ def test_a_damaged_checkpoint_is_told_when_a_run_is_gone_on_with(
     api.run_plan(planned, out=tmp_path / "run", should_stop=lambda: next(steps) == 9)
     (tmp_path / "run" / "checkpoints" / "step-0000000009" / "progress.json").write_bytes(b"")
     assert run_command(["train", "--resume", str(tmp_path / "run")]) == 0
-    assert "passed over: step-0000000009" in capsys.readouterr().err
+    assert "skipped a damaged checkpoint: step-0000000009" in capsys.readouterr().err
 
 
 def start(text: Path, out: Path) -> "subprocess.Popen[str]":

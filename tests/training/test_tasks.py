@@ -62,7 +62,7 @@ def test_a_network_learns_to_classify_and_is_the_same_when_loaded(kind: str, fil
 def test_without_a_kind_a_table_of_labels_trains_a_dan(films: Path, tmp_path: Path) -> None:
     planned = api.plan(films, steps=1)
     assert planned.settings.model.kind == "dan"
-    assert "model.kind=dan: the usual one for the task classify" in planned.reasons
+    assert "model.kind=dan: default for the task classify" in planned.reasons
     assert api.plan(films, settings={"model.order": 2}).settings.model.kind == "ngram"
 
 
@@ -136,7 +136,7 @@ def test_words_of_many_tokens_have_one_tag(tokenizer: str, words: Path, tmp_path
 
 @pytest.mark.parametrize("kind", ["dan", "ngram"])
 def test_models_that_see_no_places_do_not_tag(kind: str, words: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="gives no place of a text a tag"):
+    with pytest.raises(SettingsError, match="has no output per token and cannot tag"):
         satchel.train(words, model=kind, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -144,7 +144,7 @@ def test_models_that_see_no_places_do_not_tag(kind: str, words: Path, tmp_path: 
 def test_a_tagger_of_words_refuses_a_table_of_letters(words: Path, tmp_path: Path) -> None:
     model = satchel.train(words, steps=1, settings=TRANSFORMER, out=tmp_path / "run")
     (tmp_path / "letters.tsv").write_text("text\ttags\nab cd\t01201\n")
-    with pytest.raises(DataError, match="has a tag for each character, expected one for each word"):
+    with pytest.raises(DataError, match="has one tag per character, expected one per word"):
         model.evaluate(tmp_path / "letters.tsv")
 
 
@@ -189,12 +189,12 @@ def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tm
 
 def test_weights_that_do_not_fit_are_refused(films: Path, verse: Path, tmp_path: Path) -> None:
     satchel.train(verse, model="lstm", tokenizer="char", steps=1, settings=TINY, out=tmp_path / "lm")
-    with pytest.raises(SettingsError, match="its encoder is another one"):
+    with pytest.raises(SettingsError, match="has a different encoder"):
         satchel.train(films, start=tmp_path / "lm", steps=1, settings={"model.width": 8}, out=tmp_path / "new")
-    with pytest.raises(SettingsError, match="has another tokenizer"):
+    with pytest.raises(SettingsError, match="has a different tokenizer"):
         satchel.train(films, start=tmp_path / "lm", tokenizer="word", steps=1, out=tmp_path / "new")
     satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "counted")
-    with pytest.raises(SettingsError, match="is no network"):
+    with pytest.raises(SettingsError, match="is not a network"):
         satchel.train(films, start=tmp_path / "counted", steps=1, out=tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -233,7 +233,7 @@ def test_an_encoder_of_ones_own_is_trained_and_loaded(verse: Path, films: Path, 
     again = satchel.load(tmp_path / "run", model=Own)
     assert again.evaluate() == model.report.valid
     assert len(again.generate("The ", tokens=5).samples[0].ids) == 5
-    with pytest.raises(RunError, match=r"its encoder is tests\.training\.test_tasks\.Own"):
+    with pytest.raises(RunError, match=r"its encoder tests\.training\.test_tasks\.Own"):
         satchel.load(tmp_path / "run")
     made = satchel.train(films, model=Own(300, causal=False), tokenizer="bpe:299", steps=2, out=tmp_path / "labels")
     assert made.classify("a joy").label in ("good", "bad")
@@ -242,7 +242,9 @@ def test_an_encoder_of_ones_own_is_trained_and_loaded(verse: Path, films: Path, 
 def test_an_encoder_of_ones_own_that_does_not_fit_is_refused(verse: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"expected a satchel\.models\.CausalEncoder"):
         satchel.train(verse, model=torch.nn.Linear(2, 2), tokenizer="char", steps=1, out=tmp_path / "run")
-    with pytest.raises(SettingsError, match=r"its encoder is for 5 ids, causal; expected \d+ ids, causal"):
+    with pytest.raises(
+        SettingsError, match=r"found an encoder with 5 ids and causal=True, expected \d+ ids and causal=True"
+    ):
         satchel.train(verse, model=Own(5), tokenizer="char", steps=1, out=tmp_path / "run")
     assert isinstance(Own(5), Encoder)
     assert not (tmp_path / "run").exists()
@@ -263,7 +265,7 @@ def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: 
     sample = json.loads(line)
     assert sample["step"] == 5
     assert visible(sample["text"]) in notes[1]
-    assert notes[0].startswith("step 5: held-out loss ")
+    assert notes[0].startswith("step 5: validation loss ")
     assert any(stage.startswith("step 7, loss") and "bits/byte" in stage and "left" in stage for stage in stages)
     assert model.report is not None
     assert model.report.baseline is not None
@@ -274,7 +276,7 @@ def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: 
 def test_a_device_that_is_not_there_is_told(verse: Path, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has one")
-    with pytest.raises(satchel.SatchelError, match=r"training\.device=cuda: this machine has none"):
+    with pytest.raises(satchel.SatchelError, match=r"training\.device=cuda: this machine has no such device"):
         satchel.train(verse, model="dan", device="cuda", steps=1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -1,4 +1,4 @@
-"""What people hold in their hands: `satchel.train`, `satchel.load`, and the models they return."""
+"""The public functions `train`, `load`, `resume`, `compare` and `mix`, and the classes of models."""
 
 from satchel.api.classification import Classifier, Prediction
 from satchel.api.compare import MixReport, compare, mix
@@ -13,9 +13,9 @@ from satchel.api.load import (
     load_translator,
 )
 from satchel.api.tagging import Tagger, Tagging
-from satchel.api.train import resume, run_plan, train
+from satchel.api.train import plan, resume, run_plan, train
 from satchel.api.translation import Alignment, Translation, Translator
-from satchel.training.plan import Plan, plan
+from satchel.training.plan import Plan
 from satchel.training.recipes import RECIPES
 
 __all__ = [

@@ -70,7 +70,7 @@ def head_costs(model: Model, data: str | Path | None = None, *, progress: Progre
     if isinstance(model, LanguageModel):
         measure, measured = _bits(_beginning(model, data), model)
     elif isinstance(model, (Classifier, Tagger)):
-        measure, measured = "accuracy", lambda each: each.evaluate(data).accuracy  # type: ignore[attr-defined]
+        measure, measured = "accuracy", lambda each: each.evaluate(data).accuracy  # type: ignore[union-attr]
     else:
         raise RunError("is a translator; this is for language models, classifiers and taggers", where=str(model.folder))
     whole, sign = measured(model), -1 if measure == "accuracy" else 1
@@ -94,7 +94,7 @@ def _heads(model: Model) -> list[Head]:
 def _beginning(model: LanguageModel, data: str | Path | None) -> TokenFile:
     """Return the tokens of a text up to where it is long enough, at the end of a document if there is one."""
     if data is None:
-        tokens = model.own_valid()
+        tokens = model.valid_tokens()
     else:
         tokens = tokenize_corpus(model.corpus(data), model.tokenizer, model.settings.data.documents)
     if not tokens.counts.tokens:

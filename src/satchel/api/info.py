@@ -1,4 +1,4 @@
-"""What there is to say of a run, a file of settings, or this installation."""
+"""Facts about a run, a settings file, a published model, or the installation."""
 
 import os
 import platform
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import satchel
 from satchel import config, tensors
-from satchel.api.load import read_settings
+from satchel.api.tasks import TASKS, read_settings
 from satchel.errors import SettingsError
 from satchel.runs import folder as runs
 from satchel.runs.meanings import tensor_meaning
-from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings, build_settings
+from satchel.training.task import build_settings
 
 if TYPE_CHECKING:
     from satchel.models.costs import Costs
 
-# The papers whose models can be counted by name: all of them, or one (gpt3-small).
+# Prefixes of the names of published models; a prefix alone names all of its models.
 PAPERS = ("gpt3", "vaswani", "backpack")
+# Libraries whose versions are listed.
 LIBRARIES = (
     "torch",
     "numpy",
@@ -34,7 +35,7 @@ LIBRARIES = (
 
 
 def describe(name: str | None) -> dict[str, Any]:
-    """Return a tree of facts about what `name` names; without a name, about this installation."""
+    """Return facts about a run, a .toml file or a published model; without a name, about the installation."""
     if name is None:
         return _installation()
     if name.endswith(".toml"):
@@ -45,28 +46,26 @@ def describe(name: str | None) -> dict[str, Any]:
 
 
 def _settings_file(name: str) -> dict[str, Any]:
-    tree = config.read_toml(Path(name))
-    settings = build_settings(tree, name)
-    if isinstance(settings, (LanguageSettings, ClassifierSettings)):
-        return {"settings": settings.model_dump(mode="json")}
-    from satchel.training.networks import network_costs
-
-    costs = network_costs(settings, settings.vocabulary)
-    return {"settings": settings.model_dump(mode="json"), "vocabulary": settings.vocabulary, **_costs(costs)}
+    settings: Any = build_settings(TASKS, config.read_toml(Path(name)), name)
+    tree = {"settings": settings.model_dump(mode="json")}
+    if settings.model.kind == "ngram":
+        return tree
+    costs = TASKS[settings.task].network().costs(settings, settings.vocabulary)
+    return {**tree, "vocabulary": settings.vocabulary, **_costs(costs)}
 
 
 def _papers(name: str) -> dict[str, Any]:
-    """Return the costs of a model of a paper, or of all that begin with this name."""
-    from satchel.training.networks import PRESETS
+    """Return the costs of a published model, or of all those whose names start with `name`."""
+    from satchel.models.presets import PRESETS
 
     chosen = [preset for preset in PRESETS.values() if preset.name == name]
     if chosen:
         (preset,) = chosen
-        found = {"preset": name, **preset.shape, "published": int(preset.published), **_costs(preset.count())}
-        return found | ({"note": preset.note} if preset.note else {})
+        costs = {"preset": name, **preset.shape, "published": int(preset.published), **_costs(preset.count())}
+        return costs | ({"note": preset.note} if preset.note else {})
     chosen = [preset for preset in PRESETS.values() if preset.name.startswith(f"{name}-")]
     if not chosen:
-        raise SettingsError(f"there is no preset {name}", f"there is {', '.join([*PAPERS, *PRESETS])}")
+        raise SettingsError(f"preset {name} not found", f"use {', '.join([*PAPERS, *PRESETS])}")
     return {
         "presets": [
             {
@@ -82,7 +81,7 @@ def _papers(name: str) -> dict[str, Any]:
 
 
 def _costs(costs: "Costs") -> dict[str, Any]:
-    """Return parameters and operations by component, with their shares."""
+    """Return parameters and operations by component, with fractions of the total."""
     return {
         "parameters": costs.parameters,
         "flops_per_token": costs.operations,
@@ -101,34 +100,32 @@ def _costs(costs: "Costs") -> dict[str, Any]:
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    described = runs.read_config(folder)
-    settings = read_settings(described, folder)
+    run = runs.read_config(folder)
+    settings = read_settings(run, folder)
     arrays = tensors.read_header(folder / runs.MODEL)
     files = {
         path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
     }
-    counted: dict[str, Any] = {}
-    if not isinstance(settings, (LanguageSettings, ClassifierSettings, MixRunSettings)):
-        from satchel.training.networks import network_costs, site_names
-
-        vocabulary = described.tokenizer.size + 1
-        counted = _costs(network_costs(settings, vocabulary))
-        counted["sites"] = site_names(settings, vocabulary, len(described.labels))
+    costs: dict[str, Any] = {}
+    if settings.model.kind not in ("ngram", "mix"):
+        task, vocabulary = TASKS[run.task].network(), run.tokenizer.size + 1
+        costs = _costs(task.costs(settings, vocabulary))
+        costs["sites"] = task.site_names(settings, vocabulary, len(run.labels))
     return {
         "run": str(folder),
-        "task": described.task,
+        "task": run.task,
         "model": settings.model.model_dump(mode="json"),
         "parameters": sum(
             array.size for name, array in arrays.items() if not name.endswith(("keys", "starts", "classes"))
         ),
         "tensors": {name: array.size for name, array in arrays.items()},
-        **({"labels": list(described.labels)} if described.labels else {}),
-        "tokenizer": described.tokenizer.model_dump(),
-        "data": {**described.data.model_dump(), "documents": settings.data.documents},
-        "facts": described.facts,
-        "versions": described.versions,
+        **({"labels": list(run.labels)} if run.labels else {}),
+        "tokenizer": run.tokenizer.model_dump(),
+        "data": {**run.data.model_dump(), "documents": settings.data.documents},
+        "facts": run.facts,
+        "versions": run.versions,
         "bytes": files,
-        **counted,
+        **costs,
     }
 
 

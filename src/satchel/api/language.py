@@ -1,43 +1,45 @@
-"""Language models: what they answer, and how they are fitted."""
+"""Language models."""
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from satchel import config, durable
-from satchel.api.model import Model, TrainReport
+from satchel.api.model import Model
 from satchel.charts import html
-from satchel.data.tokens import TokenFile, decode_documents, open_tokens, tokenize_corpus
+from satchel.data.tokens import TokenFile, decode_documents, tokenize_corpus
 from satchel.errors import DataError, RunError, SettingsError
+from satchel.evaluation import comparison
+from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.evaluation.recall import Distance, recall
 from satchel.generation.decoding import Sample, continue_text
 from satchel.generation.sampling import Sampling
 from satchel.ngram import arpa
-from satchel.ngram.smoothing import Estimate, NgramSettings, estimate
+from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
 from satchel.predictor import Floats, Ids, Predictor
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import visible
 from satchel.text.reading import Corpus, bytes_source
-from satchel.training.plan import Plan
-from satchel.training.run_settings import LanguageSettings, MixRunSettings
-from satchel.training.token_files import write_token_files
+from satchel.training.defaults import MOST_COUNTED, ngram_order
 
 if TYPE_CHECKING:
     from satchel.api.senses import Explanation
-    from satchel.training.networks import NetworkSettings
 
 
 @dataclass(frozen=True)
 class TextScore:
-    """Every token of a text with its log-probability, and what the model says of each answer (`notes`)."""
+    """The tokens of a text with their log-probabilities.
+
+    `notes` holds further values per token, such as the n-gram order used or the gate of an interpolated network.
+    """
 
     tokens: tuple[str, ...]
     ids: tuple[int, ...]
@@ -46,22 +48,24 @@ class TextScore:
 
     @property
     def total_logprob(self) -> float:
+        """Log-probability of the text in nats."""
         return float(self.logprobs.sum())
 
     @property
     def perplexity(self) -> float:
+        """Perplexity per token."""
         mean = -self.total_logprob / max(1, len(self.ids))
         return math.exp(mean) if mean < 700 else math.inf
 
     def _repr_html_(self) -> str:
         bits = (-self.logprobs / math.log(2)).tolist()
-        total = f"{sum(bits):.2f} bits, {sum(bits) / max(1, len(bits)):.2f} in the mean of {len(bits):,} tokens"
+        total = f"{sum(bits):.2f} bits, mean {sum(bits) / max(1, len(bits)):.2f} over {len(bits):,} tokens"
         return html.tinted(self.tokens, bits, [f"{cost:.1f}" for cost in bits]) + html.lines([total])
 
 
 @dataclass(frozen=True)
 class Generation:
-    """The continuations of a prompt."""
+    """Continuations of a prompt."""
 
     prompt: str
     samples: tuple[Sample, ...]
@@ -78,7 +82,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class NextTokens:
-    """The likeliest next tokens."""
+    """The most probable next tokens."""
 
     tokens: tuple[str, ...]
     ids: tuple[int, ...]
@@ -90,46 +94,41 @@ class NextTokens:
 
 
 class LanguageModel(Model):
-    """A trained language model and everything it can be asked."""
+    """A trained language model."""
 
     predictor: Predictor
-    settings: "LanguageSettings | MixRunSettings | NetworkSettings"
 
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> Likelihood:
-        """Return what a text costs: a file, a folder or a built-in; without one, the run's own held-out part.
+        """Return the likelihood of a text: a file, a folder or a built-in; without data, of the held-out text.
 
-        `reading` may change how it is read: {"encoding": "latin-1"}.
+        `reading` changes how the file is read, for example {"encoding": "latin-1"}.
         """
-        tokens = self.own_valid() if data is None else self._tokenize(self.corpus(data, reading), progress)
-        if not tokens.counts.tokens:
-            raise DataError("found no text, expected at least one token", where=str(data))
+        tokens = self._tokens(data, reading, progress)
         progress("scoring", None)
         return likelihood(self.predictor, tokens.ids, tokens.counts)
 
     def recall(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> list[Distance]:
-        """Return how well the last word of each document is recalled, by how far away it stood before."""
+        """Return how well the last word of a document is predicted, by the distance to its earlier occurrence."""
         if self.settings.data.documents == "stream":
             raise RunError(
                 "reads all text as one document, and distances are measured within documents",
                 "train with --set data.documents=line",
                 where=str(self.folder),
             )
-        tokens = self.own_valid() if data is None else self._tokenize(self.corpus(data, reading), progress)
-        progress("recalling", None)
-        found = recall(self.predictor, self.tokenizer, decode_documents(tokens.ids, self.tokenizer))
-        if not found:
-            raise DataError("found no document whose last word stood in it before", where=str(data))
-        return found
+        tokens = self._tokens(data, reading, progress)
+        progress("predicting", None)
+        distances = recall(self.predictor, self.tokenizer, decode_documents(tokens.ids, self.tokenizer))
+        if not distances:
+            raise DataError("found no document whose last word occurs in it before", where=str(data))
+        return distances
 
     def score(self, text: str) -> TextScore:
-        """Return the log-probability of every token of a text, by the run's own rule for documents."""
-        tokens = self._tokenize(Corpus("text", (bytes_source("text", text.encode()),)), silent)
-        if not tokens.counts.tokens:
-            raise DataError("found no text, expected at least one token")
+        """Return the log-probability of every token of a text."""
+        tokens = self.tokenize(Corpus("text", (bytes_source("text", text.encode()),)))
         scores = self.predictor.score(tokens.ids)
         ids = tuple(int(id_) for id_ in tokens.ids[1:])
         return TextScore(tuple(map(self.tokenizer.text_of, ids)), ids, scores.logprobs, scores.notes)
@@ -144,18 +143,18 @@ class LanguageModel(Model):
         return self.reader.explain_next(prefix, target, versus)
 
     def tokens_of(self, data: str | Path) -> Ids:
-        """Return the tokens of a file, read as the run's own was."""
-        return self._tokenize(self.corpus(data), silent).ids
+        """Return the token ids of a file, read with the settings of the run."""
+        return self.tokenize(self.corpus(data)).ids
 
     def next(self, prompt: str = "", top: int = 10) -> NextTokens:
-        """Return the `top` likeliest tokens after a prompt, and their probabilities."""
+        """Return the `top` most probable tokens after a prompt."""
         if top < 1:
             raise SettingsError(f"top: found {top}, expected 1 or more")
         ids_T = np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(prompt).ids])
         logprobs_BV, _ = self.predictor.step(ids_T[None], self.predictor.start(1))
         best = [int(id_) for id_ in np.argsort(-logprobs_BV[0], kind="stable")[:top]]
-        chances = tuple(float(chance) for chance in np.exp(logprobs_BV[0, best]))
-        return NextTokens(tuple(map(self.tokenizer.text_of, best)), tuple(best), chances)
+        probabilities = tuple(float(probability) for probability in np.exp(logprobs_BV[0, best]))
+        return NextTokens(tuple(map(self.tokenizer.text_of, best)), tuple(best), probabilities)
 
     def generate(
         self,
@@ -167,25 +166,22 @@ class LanguageModel(Model):
     ) -> Generation:
         """Return continuations of a prompt. Options are those of Sampling: tokens, temperature, top_k, seed, ...
 
-        `on_text` is given the first one as it grows.
+        `on_text` receives the text of the first continuation after each token.
         """
         sampling = config.build(Sampling, options)
         began = time.perf_counter()
         samples = continue_text(
-            self.predictor,
-            self.tokenizer,
-            prompt,
-            sampling,
-            lambda done: progress("generating", done),
-            on_text,
+            self.predictor, self.tokenizer, prompt, sampling, lambda done: progress("generating", done), on_text
         )
-        written = sum(len(sample.ids) for sample in samples)
-        return Generation(prompt, tuple(samples), written / max(time.perf_counter() - began, 1e-9))
+        tokens = sum(len(sample.ids) for sample in samples)
+        return Generation(prompt, tuple(samples), tokens / max(time.perf_counter() - began, 1e-9))
 
     def export_arpa(self, path: str | Path, *, progress: Progress = silent) -> Path:
-        """Write the model as an ARPA file and return where it is."""
+        """Write an n-gram model as an ARPA file and return its path."""
         if not isinstance(self.predictor, Table):
-            raise RunError("is not an n-gram model", "only those can be ARPA files", where=str(self.folder))
+            raise RunError(
+                "is not an n-gram model", "only n-gram models can be written as ARPA files", where=str(self.folder)
+            )
         path = Path(path) / "model.arpa" if Path(path).is_dir() else Path(path)
         with durable.new_file(path) as handle:
             arpa.write_arpa(
@@ -197,97 +193,110 @@ class LanguageModel(Model):
             )
         return path
 
-    def _tokenize(self, corpus: Corpus, progress: Progress) -> TokenFile:
-        return tokenize_corpus(
+    def tokenize(self, corpus: Corpus, progress: Progress = silent) -> TokenFile:
+        """Return the tokens of a corpus in a temporary file."""
+        tokens = tokenize_corpus(
             corpus,
             self.tokenizer,
             self.settings.data.documents,
             lambda characters: progress("tokenizing", min(1.0, characters / max(1, corpus.size))),
         )
+        if not tokens.counts.tokens:
+            raise DataError("found no text, expected at least one token", where=corpus.name)
+        return tokens
+
+    def _tokens(self, data: str | Path | None, reading: config.Tree | None, progress: Progress) -> TokenFile:
+        return self.valid_tokens() if data is None else self.tokenize(self.corpus(data, reading), progress)
+
+    def ngram_baseline(self, progress: Progress = silent) -> Likelihood | None:
+        """Return the likelihood of the held-out text under an n-gram model of the same tokens.
+
+        None if there are too many tokens to count. A network that is interpolated with an n-gram model is compared
+        with that one.
+        """
+        train = self._files.tokens()
+        if train.counts.tokens > MOST_COUNTED:
+            return None
+        progress("counting n-grams for comparison", None)
+        valid, table = self.valid_tokens(), getattr(self.network, "ngram", None)
+        if table is None:
+            settings = NgramSettings(order=ngram_order(self.tokenizer.kind))
+            ends = self.settings.data.documents != "stream"
+            table = estimate(train.ids, self.tokenizer.size + 1, settings, ends=ends).table
+        return likelihood(table, valid.ids, valid.counts)
+
+    def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
+        """Return the bits per byte of the validations during training; the loss in nats if they are unknown."""
+        bits: list[tuple[int, float]] = []
+        if (self.folder / runs.VALID_TOKENS).exists():
+            bits = [(step, value) for step, value in bits_by_step(self) if value is not None]
+        return ("bits per byte", bits) if bits else super().validation_curve()
+
+    @classmethod
+    def unit_costs(
+        cls, models: "Sequence[LanguageModel]", data: str | Path | None, progress: Progress
+    ) -> tuple[str, list[UnitCosts]]:
+        """Return bits per byte, or nats per token if a tokenizer is lossy and all tokenizers are equal."""
+        rules = {model.settings.data.documents for model in models}
+        if len(rules) > 1:
+            raise RunError(
+                f"the runs divide text into documents differently: {', '.join(sorted(rules))}",
+                "compare runs trained with the same data.documents",
+            )
+        (rule,) = rules
+        if data is None:
+            tokens = [shared_valid_tokens(models)] * len(models)
+            bytes_U = (
+                comparison.token_bytes(tokens[0], models[0].tokenizer, rule) if tokens[0].counts.lossless else None
+            )
+        else:
+            corpus = models[0].corpus(data)
+            tokens = [model.tokenize(corpus, progress) for model in models]
+            bytes_U = comparison.unit_bytes(corpus, rule) if all(each.counts.lossless for each in tokens) else None
+        if bytes_U is not None:
+            costs: list[UnitCosts] = []
+            for model, each in zip(models, tokens, strict=True):
+                progress(f"scoring with {model.folder.name}", len(costs) / len(models))
+                costs.append(comparison.byte_costs(model.predictor, model.tokenizer, each, bytes_U))
+            return "bits_per_byte", costs
+        if len({model.tokenizer.sha256 for model in models}) > 1:
+            lossy = next(model for model, each in zip(models, tokens, strict=True) if not each.counts.lossless)
+            raise RunError(
+                f"the tokenizer of {lossy.folder} is lossy on this text, and the tokenizers differ: no common unit",
+                "compare runs with the same tokenizer, or with char, byte, bpe or unigram tokenizers",
+            )
+        pairs = zip(models, tokens, strict=True)
+        return "nats_per_token", [comparison.token_costs(m.predictor, m.tokenizer, t) for m, t in pairs]
 
 
-# --- fitting ---------------------------------------------------------------------------------------
-
-
-def fit_language_model(
-    folder: durable.NewFolder, corpus: Corpus, planned: Plan, target: Path, began: float, progress: Progress
-) -> LanguageModel:
-    """Count a language model from a corpus and write its run into a new folder."""
-    settings = planned.settings
-    assert isinstance(settings, LanguageSettings)
-    sha256 = corpus.identity()
-    tokenizer = write_token_files(folder, corpus, sha256, planned, progress)
-    tokens = open_tokens(folder.path / runs.TRAIN_TOKENS)
-    fitted = estimate(
-        tokens.ids,
-        tokenizer.size + 1,
-        settings.model,
-        ends=settings.data.documents != "stream",
-        progress=lambda n: progress(f"counting {n}-grams", (n - 1) / settings.model.order),
-    )
-    progress("writing", None)
-    described = runs.describe(settings, tokenizer, corpus.name, sha256, _facts(fitted, tokens, corpus))
-    runs.write_model(folder, described, tokenizer, fitted.table.arrays())
-    valid = None
-    if (folder.path / runs.VALID_TOKENS).exists():
-        held_out = open_tokens(folder.path / runs.VALID_TOKENS)
-        valid = likelihood(fitted.table, held_out.ids, held_out.counts)
-    seconds = time.perf_counter() - began
-    runs.write_metrics(
-        folder,
-        step=0,
-        seconds=round(seconds, 3),
-        train_loss=fitted.train_loss,
-        valid_loss=valid.nats_per_token if valid else None,
-    )
-    trained = LanguageModel(fitted.table, tokenizer, settings, described, target)
-    trained.report = TrainReport(
-        run=str(target),
-        parameters=fitted.table.parameters,
-        seconds=seconds,
-        tokens_per_second=tokens.counts.tokens / seconds,
-        train_loss=fitted.train_loss,
-        valid=valid,
-        reasons=planned.reasons,
-        counts=tokens.counts,
-    )
-    return trained
-
-
-def _facts(fitted: Estimate, tokens: TokenFile, corpus: Corpus) -> dict[str, Any]:
-    """Return what was found out while training, for people who open the run."""
-    return {
-        "counts": asdict(tokens.counts),
-        "repaired": dict(corpus.repaired),
-        "ngrams": fitted.table.sizes,
-        "discounts": [[*discount.amounts] for discount in fitted.discounts],
-        "fallback_orders": [n for n, discount in enumerate(fitted.discounts, start=1) if discount.is_fallback],
-    }
+def shared_valid_tokens(models: Sequence[LanguageModel]) -> TokenFile:
+    """Return the held-out tokens common to all runs. A mix is skipped: it has the held-out data of its parts."""
+    tokens = [model.valid_tokens() for model in models if model.settings.model.kind != "mix"]
+    is_same = len({model.tokenizer.sha256 for model in models}) == 1 and bool(tokens)
+    if not is_same or any(not np.array_equal(each.ids, tokens[0].ids) for each in tokens[1:]):
+        raise RunError("the runs have different held-out texts", "give a text with --data")
+    return tokens[0]
 
 
 def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progress = silent) -> list[Likelihood]:
-    """Return what the run's held-out text costs under models of other orders, fitted to its training text."""
-    tokens, held_out = (
-        open_tokens(model.folder / runs.TRAIN_TOKENS),
-        open_tokens(model.folder / runs.VALID_TOKENS),
-    )
+    """Return the likelihood of the held-out text under n-gram models of other orders of the same training text."""
+    train, valid = model._files.tokens(), model.valid_tokens()
+    ends = model.settings.data.documents != "stream"
     costs = []
     for number, order in enumerate(orders):
-        progress(f"fitting order {order}", number / len(orders))
-        assert isinstance(model.settings.model, NgramSettings)
+        progress(f"counting {order}-grams", number / len(orders))
         settings = model.settings.model.model_copy(update={"order": order})
-        ends = model.settings.data.documents != "stream"
-        table = estimate(tokens.ids, model.predictor.vocabulary, settings, ends=ends).table
-        costs.append(likelihood(table, held_out.ids, held_out.counts))
+        table = estimate(train.ids, model.predictor.vocabulary, settings, ends=ends).table
+        costs.append(likelihood(table, valid.ids, valid.counts))
     return costs
 
 
 def bits_by_step(model: LanguageModel) -> list[tuple[int, float | None]]:
-    """Return what the held-out text cost, in bits per byte, at each step of a training where it was measured."""
-    counts = model.own_valid().counts
+    """Return the bits per byte of the held-out text at each validation; None if the loss is unknown."""
+    counts = model.valid_tokens().counts
     per_byte = counts.tokens / counts.bytes / math.log(2) if counts.lossless and counts.bytes else None
-    found = []
-    for measured in runs.read_metrics(model.folder):
-        loss = measured.get("valid_loss")
-        found.append((measured["step"], None if loss is None or per_byte is None else loss * per_byte))
-    return sorted(found)
+    bits: list[tuple[int, float | None]] = []
+    for line in runs.read_metrics(model.folder):
+        loss = line.get("valid_loss")
+        bits.append((line["step"], None if loss is None or per_byte is None else loss * per_byte))
+    return sorted(bits)

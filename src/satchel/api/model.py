@@ -1,25 +1,27 @@
-"""What every trained model has, whatever its task."""
+"""The base class of trained models."""
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 from satchel import config
 from satchel.charts import html
-from satchel.data.tokens import TokenCounts, TokenFile, open_tokens
+from satchel.data.tokens import TokenCounts, TokenFile, decode_documents
 from satchel.datasets.corpora import open_corpus
 from satchel.datasets.registry import dataset_for_task
 from satchel.errors import RunError
 from satchel.evaluation.classification import ClassificationMetrics
+from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.likelihood import Likelihood
 from satchel.evaluation.translation import TranslationMetrics
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
+from satchel.runs.folder import RunFolder
 from satchel.text.reading import Corpus, DataSettings
-from satchel.text.tokenizer import Tokenizer
-from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings
+from satchel.training.settings import RunSettings
 
 if TYPE_CHECKING:
     from satchel.api.ablation import HeadCosts
@@ -32,51 +34,45 @@ if TYPE_CHECKING:
     from satchel.inspection.lens import Lens
     from satchel.inspection.patterns import Pattern
     from satchel.inspection.trace import Trace
-    from satchel.training.networks import NetworkSettings, TranslationSettings
 
 
-# As many labels as a notebook lists.
-MOST_LABELS = 10
+Metrics: TypeAlias = Likelihood | ClassificationMetrics | TranslationMetrics
+
+# Maximum number of labels listed in a notebook.
+MAX_LABELS = 10
 
 
 @dataclass(frozen=True)
 class TrainReport:
-    """How a training went; `valid` is what the held-out part says, where there is one."""
+    """The result of a training."""
 
     run: str
     parameters: int
     seconds: float
     tokens_per_second: float
     train_loss: float | None
-    valid: Likelihood | ClassificationMetrics | TranslationMetrics | None
-    reasons: tuple[str, ...]
-    counts: TokenCounts
+    valid: Metrics | None  # on the held-out data
+    reasons: tuple[str, ...]  # for the settings that were chosen automatically
+    counts: TokenCounts  # of the training data
     steps: int = 0
     stopped: str = "finished"
-    baseline: Likelihood | ClassificationMetrics | None = None  # what counting makes of the same data
+    baseline: Metrics | None = None  # of an n-gram model of the same data
     failed_save: str = ""  # why the last save failed, if it did
 
 
-class Model:
-    """A trained model: its tokenizer, its settings, and the run folder it lives in."""
+class Model(ABC):
+    """A trained model with its tokenizer, settings and run folder."""
 
-    def __init__(
-        self,
-        predictor: Any,
-        tokenizer: Tokenizer,
-        settings: "LanguageSettings | MixRunSettings | ClassifierSettings | NetworkSettings | TranslationSettings",
-        run: runs.RunConfig,
-        folder: Path,
-    ) -> None:
+    def __init__(self, predictor: Any, settings: RunSettings, run: RunFolder) -> None:
         self.predictor = predictor  # computes log-probabilities from token ids
         self.network: Any = getattr(predictor, "network", None)  # None for n-gram models and mixtures
-        self.tokenizer = tokenizer
-        # Tokenizer of the input; a translator replaces it.
-        self.source_tokenizer = tokenizer
+        self.tokenizer = run.tokenizer
+        self.source_tokenizer = run.source_tokenizer  # differs from `tokenizer` only for translators
         self.settings = settings
-        self.run = run
-        self.folder = folder
+        self.run = run.config
+        self.folder = run.path
         self.report: TrainReport | None = None
+        self._files = run
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.settings.model.kind} at {self.folder}>"
@@ -86,15 +82,15 @@ class Model:
         parameters = facts.get("parameters", report.parameters if report else None)
         rows = [
             ("model", self.settings.model.kind),
-            ("task", self.settings.task),
+            ("task", self.task),
             ("parameters", f"{parameters:,}" if parameters else ""),
             ("n-grams", f"{sum(facts['ngrams']):,}" if "ngrams" in facts else ""),
             ("tokenizer", f"{self.tokenizer.kind}, {self.tokenizer.size:,} tokens"),
-            ("labels", ", ".join(labels) if len(labels) <= MOST_LABELS else f"{len(labels):,}"),
+            ("labels", ", ".join(labels) if len(labels) <= MAX_LABELS else f"{len(labels):,}"),
             ("data", self.run.data.name),
             ("run", str(self.folder)),
-            ("held out", report.valid.headline if report and report.valid else ""),
-            ("counting", report.baseline.headline if report and report.baseline else ""),
+            ("held-out", report.valid.headline if report and report.valid else ""),
+            ("n-gram baseline", report.baseline.headline if report and report.baseline else ""),
         ]
         return html.facts((name, value) for name, value in rows if value)
 
@@ -109,10 +105,48 @@ class Model:
         return self.run.labels
 
     def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
-        """Return a corpus read as the run's own was, but for some settings."""
+        """Return data read with the settings of the run, except for `changes`."""
         tree = config.merge(self.settings.data.model_dump(), changes or {})
-        name = dataset_for_task(str(data), self.settings.task)
+        name = dataset_for_task(str(data), self.task)
         return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, split="test")
+
+    def valid_tokens(self) -> TokenFile:
+        """Return the held-out tokens of the run."""
+        tokens = self._files.valid_tokens()
+        if tokens is None:
+            raise self._no_valid_data()
+        return tokens
+
+    def _no_valid_data(self) -> RunError:
+        return RunError("has no held-out data", "give a file, or train with --valid 0.05", where=str(self.folder))
+
+    @abstractmethod
+    def evaluate(
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> Metrics:
+        """Return the metrics of the model on data; without data, on the held-out data of the run."""
+
+    def ngram_baseline(self, progress: Progress = silent) -> Metrics | None:
+        """Return the metrics of an n-gram model of the same data on the held-out data; None if there is none."""
+        del progress
+        return None
+
+    @classmethod
+    @abstractmethod
+    def unit_costs(
+        cls, models: Sequence[Any], data: str | Path | None, progress: Progress
+    ) -> tuple[str, list[UnitCosts]]:
+        """Return the metric by which models of this class are compared, and its values by unit for each model."""
+
+    def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
+        """Return the axis title and the (step, loss) pairs of the validations during training."""
+        losses = [(line["step"], line.get("valid_loss")) for line in runs.read_metrics(self.folder)]
+        return "loss (nats)", [(step, loss) for step, loss in sorted(losses) if loss is not None]
+
+    def excerpt(self, characters: int) -> str:
+        """Return the start of the held-out text, or of the training text if there is none."""
+        tokens = self._files.valid_tokens() or self._files.tokens()
+        return next(iter(decode_documents(tokens.ids[:1000], self.tokenizer)), "")[:characters]
 
     @property
     def has_senses(self) -> bool:
@@ -262,15 +296,5 @@ class Model:
 
     @property
     def majority(self) -> int:
-        """The number of the label, or the tag, that most training rows have."""
-        counts = self.run.facts["rows_by_label"]
-        return max(range(len(counts)), key=counts.__getitem__)
-
-    def own_valid(self) -> TokenFile:
-        """Return the tokens that were held out when the run was trained."""
-        path = self.folder / runs.VALID_TOKENS
-        if not path.exists():
-            raise RunError(
-                "kept nothing to evaluate on", "name a file, or train with --valid 0.05", where=str(self.folder)
-            )
-        return open_tokens(path, tokenizer=self.tokenizer)
+        """Class id of the most frequent label or tag in the training data."""
+        return self._files.majority

@@ -1,37 +1,28 @@
-"""Taggers: what they answer. Letters: N tags, C classes."""
+"""Taggers. Shapes: N tags, C classes."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from satchel import config
-from satchel.api.classification import LabelledPredictions
-from satchel.api.model import Model
+from satchel.api.classification import BATCH, LabelledPredictions, LabelModel
 from satchel.charts import html
 from satchel.data.batches import NO_TARGET
-from satchel.data.examples import class_indices, read_classes
+from satchel.data.examples import class_indices
 from satchel.data.tagged import Unit, split_tags, split_units, tokenize_tagged
 from satchel.errors import DataError
-from satchel.evaluation.classification import ClassificationMetrics, classification
-from satchel.predictor import Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.tables import prefer_header, read_tagged
-from satchel.training.rows import check_unit
-
-if TYPE_CHECKING:
-    from satchel.training.networks import NetworkSettings
-
-BATCH = 1024
+from satchel.text.tables import read_tagged
+from satchel.training.examples.rows import check_unit
 
 
 @dataclass(frozen=True)
 class Tagging:
-    """A text, what its tags belong to, the tags, and how sure each is."""
+    """The tagged units of a text (characters, words or tokens), their tags, and the probabilities of the tags."""
 
     text: str
     tokens: tuple[str, ...]
@@ -39,19 +30,16 @@ class Tagging:
     probabilities: tuple[float, ...]
 
     def _repr_html_(self) -> str:
-        """Show each tag below what it belongs to, the fainter the surer it is."""
-        return html.tinted(self.tokens, [1 - chance for chance in self.probabilities], self.tags)
+        """Show each tag below its unit; the colour is stronger for less probable tags."""
+        return html.tinted(self.tokens, [1 - probability for probability in self.probabilities], self.tags)
 
 
-class Tagger(Model):
-    """A trained tagger and everything it can be asked."""
-
-    predictor: Labeller
-    settings: "NetworkSettings"
+class Tagger(LabelModel):
+    """A trained tagger."""
 
     @property
     def unit(self) -> Unit:
-        """What a tag belongs to."""
+        """Unit that has a tag: character, word or token."""
         unit: Unit = self.run.facts["unit"]
         return unit
 
@@ -60,50 +48,39 @@ class Tagger(Model):
         return next(self.predict([text]))
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Tagging]:
-        """Return the tags of each text, in order, reading no more than `batch` of them ahead."""
-        waiting = iter(texts)
-        while some := list(islice(waiting, batch)):
-            tokens, places_N = tokenize_tagged(some, self.tokenizer, self.unit)
-            logprobs_NC = self.predictor.label(tokens.ids)[places_N]
-            best_N, sure_N = logprobs_NC.argmax(axis=1), np.exp(logprobs_NC.max(axis=1))
+        """Return the tags of each text, in order, reading at most `batch` texts ahead."""
+        remaining = iter(texts)
+        while chunk := list(islice(remaining, batch)):
+            tokens, positions_N = tokenize_tagged(chunk, self.tokenizer, self.unit)
+            logprobs_NC = self.predictor.label(tokens.ids)[positions_N]
+            best_N, probabilities_N = logprobs_NC.argmax(axis=1), np.exp(logprobs_NC.max(axis=1))
             start = 0
-            for text in some:
+            for text in chunk:
                 parts = split_units(text, self.unit, self.tokenizer)
-                found = slice(start, start := start + len(parts))
-                tags = tuple(self.labels[place] for place in best_N[found])
-                yield Tagging(text, tuple(parts), tags, tuple(sure_N[found].tolist()))
+                span = slice(start, start := start + len(parts))
+                tags = tuple(self.labels[class_id] for class_id in best_N[span])
+                yield Tagging(text, tuple(parts), tags, tuple(probabilities_N[span].tolist()))
 
-    def evaluate(
-        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
-    ) -> ClassificationMetrics:
-        """Return how good its tags are; without data, on the run's own held-out rows."""
-        return self.metrics(self.judge(data, reading=reading, progress=progress))
-
-    def metrics(self, judged: LabelledPredictions) -> ClassificationMetrics:
-        """Return how good its answers are."""
-        return classification(judged.logprobs_EC, judged.gold_E, judged.names, self.majority)
-
-    def judge(
+    def labelled_predictions(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> LabelledPredictions:
-        """Return what it says of every tag of a table, or of the run's own held-out rows."""
+        """Return the predictions for every tag of a table; without data, of the held-out rows."""
         if data is None:
-            names = (*self.labels, *self.run.facts["labels_only_held_out"])
-            tokens = self.own_valid()
-            placed = read_classes(self.folder / runs.VALID_CLASSES, len(tokens.ids), len(names), NO_TARGET)
-            places_N = np.flatnonzero(placed != NO_TARGET)
-            gold_N = placed[places_N]
-            texts = tuple(self.tokenizer.text_of(int(id_)) for id_ in tokens.ids[places_N])
+            tokens, names = self.valid_tokens(), self._files.all_labels
+            classes = self._files.classes(runs.VALID_CLASSES, tokens, per_token=True)
+            positions_N = np.flatnonzero(classes != NO_TARGET)
+            gold_N = classes[positions_N]
+            texts = tuple(self.tokenizer.text_of(int(id_)) for id_ in tokens.ids[positions_N])
         else:
-            corpus = self.corpus(data, reading)
-            rows = list(read_tagged(corpus if reading and "columns" in reading else prefer_header(corpus)))
+            corpus = self._table(data, reading)
+            rows = list(read_tagged(corpus))
             check_unit(rows, self.unit, self.tokenizer, corpus.name)
             gold_N, all_names = class_indices([tag for row in rows for tag in split_tags(row, self.unit)], self.labels)
             names = tuple(all_names)
             progress("tokenizing", None)
-            tokens, places_N = tokenize_tagged([row.text for row in rows], self.tokenizer, self.unit)
+            tokens, positions_N = tokenize_tagged([row.text for row in rows], self.tokenizer, self.unit)
             texts = tuple(part for row in rows for part in split_units(row.text, self.unit, self.tokenizer))
         if not len(gold_N):
             raise DataError("found no tags, expected at least one", where=str(data))
         progress("tagging", None)
-        return LabelledPredictions(texts, gold_N, names, self.predictor.label(tokens.ids)[places_N])
+        return LabelledPredictions(gold_N, names, self.predictor.label(tokens.ids)[positions_N], lambda: texts)

@@ -1,27 +1,23 @@
-"""Training: from data and some settings to a run folder."""
+"""Train a model, resume a training, or run a plan."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack
 
-from satchel import durable
-from satchel.api.classification import Classifier, fit_classifier
-from satchel.api.language import LanguageModel, fit_language_model
-from satchel.api.load import AnyModel, read_settings
-from satchel.datasets.corpora import open_corpus
-from satchel.errors import RunError, SettingsError
+from satchel.api.load import load_model
+from satchel.api.model import TrainReport
+from satchel.api.tasks import TASKS, AnyModel, new_model, read_settings
+from satchel.errors import RunError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus, file_source, stdin_source
 from satchel.torchrun import launch
-from satchel.training.plan import Plan, TrainOptions, default_out, plan
-from satchel.training.run_settings import ClassifierSettings, LanguageSettings, MixRunSettings
+from satchel.training.fitted import Fitted, Hooks, ignore
+from satchel.training.plan import Plan, TrainOptions, default_out, make_plan
 
 
-def ignored(text: str) -> None:
-    """Note nothing."""
-    del text
+def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
+    """Return the plan of `train` with the same options, without training."""
+    return make_plan(TASKS, data, options)
 
 
 def train(
@@ -40,63 +36,23 @@ def train(
 
 
 def run_plan(
-    planned: Plan,
+    plan: Plan,
     *,
     out: str | Path | None = None,
     force: bool = False,
     progress: Progress = silent,
-    note: Callable[[str], None] = ignored,
+    note: Callable[[str], None] = ignore,
     should_stop: Callable[[], bool] = lambda: False,
-    begins: Callable[[], None] = lambda: None,
+    on_start: Callable[[], None] = ignore,
 ) -> AnyModel:
-    """Train as planned. The run folder appears whole, or not at all; that of a network before it is trained."""
-    settings = planned.settings
-    target = Path(out) if out is not None else default_out(planned.data)
-    if isinstance(settings, (LanguageSettings, ClassifierSettings)):
-        if settings.model.smoothing == "imported":
-            raise SettingsError("model.smoothing=imported: such a model is not trained", "use kneser-ney")
-        if launch().size > 1:
-            raise SettingsError("n-grams are counted by one process", "start it without torchrun")
-        return _count(planned, target, force, progress)
-    from satchel.api.train_network import train_run
-    from satchel.training.callbacks import Watcher
-    from satchel.training.distributed import joined
-    from satchel.training.prepare import check_machine, prepare
+    """Train as planned and return the model.
 
-    check_machine(settings)
-    with joined() as team:
-        if team.is_first and not (team.restarts and _was_begun(target, planned)):
-            changing = (runs.MODEL, runs.METRICS, runs.SAMPLES)
-            with durable.new_folder(target, runs.is_run if force else None, changing) as folder:
-                prepare(folder, _corpus(folder, planned, progress), planned, progress, team)
-        team.told(None)  # the run is there
-        trained: AnyModel = train_run(
-            target, Watcher(progress, note, should_stop, begins), team, planned.reasons, planned.own
-        )
-    return trained
-
-
-def _count(planned: Plan, target: Path, force: bool, progress: Progress) -> LanguageModel | Classifier:
-    began = time.perf_counter()
-    with durable.new_folder(target, runs.is_run if force else None) as folder:
-        corpus = _corpus(folder, planned, progress)
-        fit = fit_classifier if isinstance(planned.settings, ClassifierSettings) else fit_language_model
-        return fit(folder, corpus, planned, target, began, progress)
-
-
-def _corpus(folder: durable.NewFolder, planned: Plan, progress: Progress) -> Corpus:
-    """Return what a training reads; what comes through a pipe is kept in its folder."""
-    settings = planned.settings
-    if planned.data == "-":
-        with folder.create("stdin.txt") as handle:
-            stdin_source(handle)
-        return Corpus("-", (file_source(folder.path / "stdin.txt", "-"),), settings.data)
-    return open_corpus(planned.data, settings.data, settings.training.seed, lambda stage: progress(stage, None))
-
-
-def _was_begun(target: Path, planned: Plan) -> bool:
-    """Return whether the same training is there already: then processes that were started again go on with it."""
-    return runs.is_run(target) and runs.read_config(target).settings == planned.settings.model_dump(mode="json")
+    The run folder is complete or absent at any time; that of a network is written before its first step.
+    """
+    target = Path(out) if out is not None else default_out(plan.data)
+    hooks = Hooks(progress, note, should_stop, on_start)
+    fitted = plan.task.family(plan.settings.model.kind).train(plan, target, hooks, force=force)
+    return _report(target, fitted, hooks, plan.reasons, plan.custom_encoder)
 
 
 def resume(
@@ -104,20 +60,46 @@ def resume(
     *,
     model: Any = None,
     progress: Progress = silent,
-    note: Callable[[str], None] = ignored,
+    note: Callable[[str], None] = ignore,
     should_stop: Callable[[], bool] = lambda: False,
-    begins: Callable[[], None] = lambda: None,
+    on_start: Callable[[], None] = ignore,
 ) -> Any:
-    """Go on with the training of a network exactly where it stopped, and return it.
+    """Continue the training of a network exactly where it stopped, and return the model.
 
-    Where it is trained with an encoder of your own, give that again as `model`.
+    If the run was trained with an encoder of your program, give that again as `model`.
     """
-    described = runs.read_config(Path(run))
-    if isinstance(read_settings(described, Path(run)), (LanguageSettings, ClassifierSettings, MixRunSettings)):
-        raise RunError("was counted, not trained in steps: there is nothing to go on with", where=str(run))
-    from satchel.api.train_network import train_run
-    from satchel.training.callbacks import Watcher
-    from satchel.training.distributed import joined
+    path, hooks = Path(run), Hooks(progress, note, should_stop, on_start)
+    settings: Any = read_settings(runs.read_config(path), path)
+    if settings.model.kind in ("ngram", "mix"):
+        raise RunError(f"is a model of kind {settings.model.kind}, which is not trained in steps", where=str(run))
+    fitted = TASKS[settings.task].network().resume(path, settings, hooks, model)
+    return _report(path, fitted, hooks, (), model)
 
-    with joined() as team:
-        return train_run(Path(run), Watcher(progress, note, should_stop, begins), team, own=model)
+
+def _report(run: Path, fitted: Fitted, hooks: Hooks, reasons: tuple[str, ...], custom_encoder: Any) -> AnyModel:
+    """Return the model of a finished training with its report."""
+    if fitted.predictor is None:
+        model = load_model(run, custom_encoder)
+    else:
+        model = new_model(fitted.predictor, runs.open_run(run))
+    valid, baseline = fitted.valid, None
+    has_valid = any((run / name).exists() for name in (runs.VALID_TOKENS, runs.VALID_PAIRS))
+    # After an interruption the user does not want to wait for an evaluation.
+    if fitted.predictor is None and has_valid and launch().is_first and fitted.stopped != "interrupted":
+        hooks.progress("evaluating", None)
+        valid, baseline = model.evaluate(), model.ngram_baseline(hooks.progress)
+    model.report = TrainReport(
+        run=str(run),
+        parameters=fitted.parameters,
+        seconds=fitted.seconds,
+        tokens_per_second=fitted.tokens / max(fitted.seconds, 1e-9),
+        train_loss=fitted.train_loss,
+        valid=valid,
+        reasons=(*reasons, *fitted.notes),
+        counts=fitted.counts,
+        steps=fitted.steps,
+        stopped=fitted.stopped,
+        baseline=baseline,
+        failed_save=fitted.failed_save,
+    )
+    return model

@@ -1,4 +1,7 @@
-"""Translators: what they answer. Letters: S source tokens, T target tokens, N senses."""
+"""Translators. Imports torch inside methods only, so that `satchel.api` is imported without it.
+
+Shapes: S source tokens, T target tokens.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,16 +17,18 @@ from satchel.api.language import TextScore
 from satchel.api.model import Model
 from satchel.charts import html
 from satchel.data.batches import split_documents
-from satchel.data.tokens import decode_documents, open_tokens
-from satchel.errors import DataError, RunError, SettingsError
+from satchel.data.tokens import decode_documents
+from satchel.errors import RunError, SettingsError
+from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
-from satchel.evaluation.swapped import UnigramModel, look_swapped, unigram_model
+from satchel.evaluation.swapped import look_swapped, unigram_model
 from satchel.evaluation.translation import (
     Bucket,
     TranslationMemory,
     TranslationMetrics,
     baselines,
     by_length,
+    by_sentence,
     by_source_position,
     quality,
     signatures,
@@ -35,26 +40,25 @@ from satchel.runs import folder as runs
 from satchel.text.tables import TextPair, prefer_header, read_pairs
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
-from satchel.training.pairs import read_held_out
+from satchel.training.examples.common import require_rows
+from satchel.training.examples.pairs import read_valid_pairs
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
     from satchel.generation.beam import BeamSettings, Hypothesis
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
-    from satchel.training.networks import TranslationSettings
 
-# Sources that are translated together.
+# Number of sources translated at once.
 BATCH = 1024
-# Where a long text may be cut: after the end of a sentence, or else at any space.
+# Ends of sentences, where long sources are split.
 SENTENCE_END = re.compile(r"(?<=[.!?;:\u3002\uff01\uff1f])\s+")
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """How much each target word looked at each source word; or, of a Backpack, what each added to it.
+    """Attention weights of each target word on the source words; of a Backpack, exact contributions to its logit.
 
-    Of a Backpack the values are exact: with `others`, what the target words so far added, they are how far the score
-    of a word is above the mean of all words.
+    Contributions are relative to the mean over the vocabulary; those of the preceding target words are `others`.
     """
 
     source: tuple[str, ...]
@@ -64,7 +68,7 @@ class Alignment:
     others: Floats | None = None  # (target,)
 
     def picture(self) -> "Figure":
-        """Return the values as colours, target words beside the rows, source words above the columns."""
+        """Return a heat map with target words as rows and source words as columns."""
         from satchel import charts
 
         return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
@@ -75,7 +79,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A translation, the mean logarithm of its tokens' probabilities, and their sum."""
+    """A translation; `score` is the mean log-probability per token, `logprob` the sum."""
 
     target: str
     score: float
@@ -84,7 +88,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Translation:
-    """A source, its translations, best first, and in how many pieces it was translated."""
+    """Translations of a source in descending order of score, and the number of parts it was split into."""
 
     source: str
     translations: tuple[Candidate, ...]
@@ -97,6 +101,7 @@ class Translation:
 
     @property
     def score(self) -> float:
+        """Mean log-probability per token of the best translation."""
         return self.translations[0].score
 
     def _repr_html_(self) -> str:
@@ -105,33 +110,17 @@ class Translation:
 
 
 class Translator(Model):
-    """A trained translator and everything it can be asked."""
+    """A trained translator."""
 
     predictor: "NetworkTranslator"
-    settings: "TranslationSettings"
     network: "TranslationNetwork"
-
-    def __init__(
-        self,
-        network: "TranslationNetwork",
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        settings: "TranslationSettings",
-        run: runs.RunConfig,
-        folder: Path,
-    ) -> None:
-        from satchel.tasks.translation import NetworkTranslator
-
-        source_tokenizer, tokenizer = tokenizers
-        predictor = NetworkTranslator(network, source_tokenizer.boundary, tokenizer.boundary)
-        super().__init__(predictor, tokenizer, settings, run, folder)
-        self.source_tokenizer = source_tokenizer
 
     @property
     def boundaries(self) -> tuple[int, int]:
-        """The ids that end a source and a target."""
+        """Boundary ids of sources and targets."""
         return self.source_tokenizer.boundary, self.tokenizer.boundary
 
-    # --- translating
+    # --- translations
 
     def translate(self, text: str, **options: Any) -> Translation:
         """Return the translation of a text. Options are those of BeamSettings: beam, best, length_penalty, longest."""
@@ -146,103 +135,71 @@ class Translator(Model):
         progress: Callable[[float], None] = lambda done: None,
         **options: Any,
     ) -> Iterator[Translation]:
-        """Return the translation of each text, in order, reading no more than `batch` of them ahead.
+        """Return the translation of each text, in order, reading at most `batch` texts ahead.
 
-        A text of nothing but white space is its own translation. One that is longer than the model's context is
-        translated in pieces, and those are joined by spaces.
+        White space is returned unchanged. Texts longer than the context are translated in parts, joined by spaces.
         """
         from satchel.generation.beam import BeamSettings
 
-        searching = config.build(BeamSettings, options)
-        if searching.best > searching.beam and sampling is None:
+        settings = config.build(BeamSettings, options)
+        if settings.best > settings.beam and sampling is None:
             raise SettingsError(
-                f"best: found {searching.best} of a beam of {searching.beam}", "give a beam that is as wide"
+                f"best={settings.best} is larger than beam={settings.beam}", "use a beam at least as large as best"
             )
-        waiting = iter(texts)
-        while some := list(islice(waiting, batch)):
-            yield from self._translated(some, searching, sampling, progress)
+        remaining = iter(texts)
+        while chunk := list(islice(remaining, batch)):
+            yield from self._translate(chunk, settings, sampling, progress)
 
-    def _translated(
+    def _translate(
         self,
         texts: list[str],
-        searching: "BeamSettings",
+        settings: "BeamSettings",
         sampling: Sampling | None,
         progress: Callable[[float], None],
-    ) -> list[Translation]:
+    ) -> Iterator[Translation]:
         from satchel.generation import beam
 
-        parts = [self._pieces(text) for text in texts]
-        asked = [part for each in parts for part in each]
-        encoded = [self.source_tokenizer.encode(part).ids for part in asked]
+        parts = [_split_source(text, self.source_tokenizer, self.settings.model.context - 1) for text in texts]
         hypotheses = iter(
             beam.translate(
                 self.network,
-                encoded,
+                [self.source_tokenizer.encode(part).ids for text_parts in parts for part in text_parts],
                 self.boundaries,
-                searching,
+                settings,
                 unknown=self.tokenizer.unknown,
                 sampling=sampling,
                 text_key=self.tokenizer.decode,
                 progress=progress,
             )
         )
-        found = []
-        for text, pieces in zip(texts, parts, strict=True):
-            own = [next(hypotheses) for _ in pieces]
-            found.append(Translation(text, self._joined(text, own), max(1, len(pieces))))
-        return found
+        for text, text_parts in zip(texts, parts, strict=True):
+            candidates = self._join(text, [next(hypotheses) for _ in text_parts])
+            yield Translation(text, candidates, max(1, len(text_parts)))
 
-    def _joined(self, text: str, pieces: "list[list[Hypothesis]]") -> tuple[Candidate, ...]:
-        """Return the translations of a text from those of its pieces: best with best, next with next."""
-        if not pieces:
+    def _join(self, text: str, parts: "list[list[Hypothesis]]") -> tuple[Candidate, ...]:
+        """Return the translations of a text: the n-th joins the n-th best translations of its parts."""
+        if not parts:
             return (Candidate(text, 0.0, 0.0),)
-        written = []
-        for parts in zip(*pieces, strict=False):
-            logprob, tokens = sum(part.logprob for part in parts), sum(len(part.ids) + 1 for part in parts)
-            target = " ".join(self.tokenizer.decode(part.ids) for part in parts)
-            written.append(Candidate(target, logprob / tokens, logprob))
-        return tuple(written)
-
-    def _pieces(self, text: str) -> list[str]:
-        """Return a text as pieces that the model can read: mostly one; none, where there is nothing to read."""
-        if not text.strip():
-            return []
-        longest = self.settings.model.context - 1
-        if len(self.source_tokenizer.encode(text).ids) <= longest:
-            return [text]
-        found: list[str] = []
-        for part in (part for sentence in SENTENCE_END.split(text) for part in self._short(sentence, longest)):
-            joined = f"{found[-1]} {part}" if found else part
-            if found and len(self.source_tokenizer.encode(joined).ids) <= longest:
-                found[-1] = joined
-            else:
-                found.append(part)
-        return found
-
-    def _short(self, text: str, longest: int) -> Iterator[str]:
-        """Return a text in halves, and those in halves, until they are short; cut at a space if there is one."""
-        if len(self.source_tokenizer.encode(text).ids) <= longest or len(text) < 2:
-            yield text
-            return
-        middle = len(text) // 2
-        place = text.find(" ", middle)
-        place = place if 0 < place < len(text) - 1 else text.rfind(" ", 1, middle)
-        place = place if place > 0 else middle
-        yield from self._short(text[:place], longest)
-        yield from self._short(text[place:].lstrip(" "), longest)
+        candidates = []
+        for hypotheses in zip(*parts, strict=False):
+            logprob, tokens = sum(each.logprob for each in hypotheses), sum(len(each.ids) + 1 for each in hypotheses)
+            target = " ".join(self.tokenizer.decode(each.ids) for each in hypotheses)
+            candidates.append(Candidate(target, logprob / tokens, logprob))
+        return tuple(candidates)
 
     # --- given pairs
 
     def score(self, source: str, target: str) -> TextScore:
-        """Return the log-probability of every token of a given translation, and of its end."""
+        """Return the log-probability of every token of a translation and of its end."""
         ids = [*(int(id_) for id_ in self.tokenizer.encode(target).ids), self.tokenizer.boundary]
-        (logprobs,) = self._scored([TextPair(source, target, 1)])
+        (logprobs,) = self._logprobs([TextPair(source, target, 1)])
         return TextScore(tuple(map(self.tokenizer.text_of, ids)), tuple(ids), logprobs, {})
 
-    def _scored(self, pairs: Sequence[TextPair]) -> list[Floats]:
-        longest = self.settings.model.context
+    def _logprobs(self, pairs: Sequence[TextPair]) -> list[Floats]:
+        """Return the log-probabilities of the target tokens of each pair, truncated to the context."""
+        longest = self.settings.model.context - 1
         sources, targets = self._ids(pairs)
-        return self.predictor.score([ids[: longest - 1] for ids in sources], [ids[: longest - 1] for ids in targets])
+        return self.predictor.score([ids[:longest] for ids in sources], [ids[:longest] for ids in targets])
 
     def _ids(self, pairs: Sequence[TextPair]) -> tuple[list[Ids], list[Ids]]:
         return (
@@ -253,9 +210,9 @@ class Translator(Model):
     def align(
         self, source: str, target: str | None = None, *, layer: int | None = None, head: int | None = None
     ) -> Alignment:
-        """Return which source words each word of a translation looked at; without one, of its own translation.
+        """Return the attention weights of each target word on the source words; without target, of the translation.
 
-        Of a Backpack it is what each source word added; with a layer or a head, what its Transformer looked at.
+        Of a Backpack, return exact contributions; with a layer or a head, the attention weights of its Transformer.
         """
         from satchel.inspection import alignment
 
@@ -268,10 +225,10 @@ class Translator(Model):
             values_TS, others_T = values[:, : len(ids_S) + 1], values[:, len(ids_S) + 1 :].sum(axis=1)
         else:
             values_TS = alignment.weights(self.network, ids_S, ids_T, self.boundaries, layer, head)
-        return self._in_words(ids_S, ids_T, values_TS, others_T)
+        return self._align_words(ids_S, ids_T, values_TS, others_T)
 
-    def _in_words(self, ids_S: Ids, ids_T: Ids, values_TS: Floats, others_T: Floats | None) -> Alignment:
-        """Return an alignment of words from one of tokens: looking is shared out among them, adding adds up."""
+    def _align_words(self, ids_S: Ids, ids_T: Ids, values_TS: Floats, others_T: Floats | None) -> Alignment:
+        """Return an alignment of words: contributions of tokens are summed, attention weights averaged over targets."""
         sources = words_of(self.source_tokenizer, [*ids_S.tolist(), self.source_tokenizer.boundary])
         targets = words_of(self.tokenizer, [*ids_T.tolist(), self.tokenizer.boundary])
         values = np.add.reduceat(values_TS, [word.start for word in sources], axis=1)
@@ -287,7 +244,7 @@ class Translator(Model):
             None if others_T is None else np.add.reduceat(others_T, starts),
         )
 
-    # --- how good it is
+    # --- evaluation
 
     def evaluate(
         self,
@@ -297,24 +254,27 @@ class Translator(Model):
         progress: Progress = silent,
         **options: Any,
     ) -> TranslationMetrics:
-        """Return how good its translations of a table's sources are; without data, of those that were held out."""
+        """Return the metrics of the translations of a table's sources; without data, of the held-out pairs."""
         pairs = self.pairs(data, reading)
-        found = self._answers(pairs, progress, options)
-        references = [pair.target for pair in pairs]
-        nats = -np.concatenate(self._scored(pairs))
-        own, signature = quality(found, references), signatures(found, references)
-        sources = [pair.source for pair in pairs]
-        mean = float(nats.mean())
+        hypotheses = self._hypotheses(pairs, progress, options)
+        sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        bleu_signature, chrf_signature = signatures(hypotheses, references)
+        mean = float(-np.concatenate(self._logprobs(pairs)).mean())
+        source_ids, target_ids = self._training_ids()
         return TranslationMetrics(
             sentences=len(pairs),
-            quality=own,
-            signature=signature[0],
-            chrf_signature=signature[1],
+            quality=quality(hypotheses, references),
+            signature=bleu_signature,
+            chrf_signature=chrf_signature,
             perplexity=float(np.exp(mean)) if mean < 700 else float("inf"),
             nats_per_token=mean,
-            looks_swapped=look_swapped(pairs, *self._sides()),
+            looks_swapped=look_swapped(
+                pairs, unigram_model(source_ids, self.source_tokenizer), unigram_model(target_ids, self.tokenizer)
+            ),
             unknown=sum(self.source_tokenizer.encode(source).unknown for source in sources),
-            baselines=baselines(sources, references, self.memory(), lambda done: progress("remembering", done)),
+            baselines=baselines(
+                sources, references, self.memory(), lambda done: progress("searching the translation memory", done)
+            ),
         )
 
     def by_length(
@@ -325,84 +285,119 @@ class Translator(Model):
         progress: Progress = silent,
         **options: Any,
     ) -> list[Bucket]:
-        """Return how good its translations are by the length of their sources."""
+        """Return the quality of the translations by the length of the source."""
         pairs = self.pairs(data, reading)
-        found = self._answers(pairs, progress, options)
-        nats = [-each for each in self._scored(pairs)]
-        return by_length([pair.source for pair in pairs], found, [pair.target for pair in pairs], nats)
+        hypotheses = self._hypotheses(pairs, progress, options)
+        nats = [-logprobs for logprobs in self._logprobs(pairs)]
+        return by_length([pair.source for pair in pairs], hypotheses, [pair.target for pair in pairs], nats)
 
     def by_position(
-        self,
-        data: str | Path | None = None,
-        *,
-        reading: config.Tree | None = None,
-        progress: Progress = silent,
+        self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> list[Bucket]:
-        """Return what target words cost by where in its source the word stands that each is most likely of.
+        """Return the loss of target tokens by the relative position of their source token.
 
-        That is told by counting in the training pairs, whatever the model looks at; words that stand in a source
-        twice tell nothing.
+        Tokens are aligned by a lexicon of the training pairs, independently of the model. Target tokens whose source
+        token occurs more than once are excluded.
         """
         pairs = self.pairs(data, reading)
         progress("aligning", None)
         lexicon = self.lexicon()
-        nats = [-each[:-1] for each in self._scored(pairs)]
-        places = []
-        for source, target, own in zip(*self._ids(pairs), nats, strict=True):
-            found = lexicon.source_of(source, target[: len(own)]) if len(source) else np.zeros(0, np.int64)
-            is_once = np.array([(source == source[place]).sum() == 1 for place in found], bool)
-            places.append(np.where(is_once, found / max(1, len(source) - 1), np.nan) if len(found) else np.zeros(0))
-        return by_source_position(np.concatenate(places), np.concatenate(nats))
+        nats = [-logprobs[:-1] for logprobs in self._logprobs(pairs)]
+        positions = []
+        for source, target, target_nats in zip(*self._ids(pairs), nats, strict=True):
+            aligned = lexicon.source_of(source, target[: len(target_nats)]) if len(source) else np.zeros(0, np.int64)
+            is_unique = np.array([(source == source[position]).sum() == 1 for position in aligned], bool)
+            relative = aligned / max(1, len(source) - 1)
+            positions.append(np.where(is_unique, relative, np.nan) if len(aligned) else np.zeros(0))
+        return by_source_position(np.concatenate(positions), np.concatenate(nats))
 
     def lexicon(self) -> Lexicon:
-        """Return which source token a target token is most likely of, counted in the pairs it was trained on."""
+        """Return the translation probabilities of tokens, estimated from the training pairs."""
         sources, targets = (
-            split_documents(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
-            for name, tokenizer in self._training_files
+            split_documents(ids, boundary).to_list()
+            for ids, boundary in zip(self._training_ids(), self.boundaries, strict=True)
         )
-        return learn_lexicon(sources.to_list(), targets.to_list(), self.tokenizer.size + 1)
+        return learn_lexicon(sources, targets, self.tokenizer.size + 1)
 
-    def _answers(self, pairs: Sequence[TextPair], progress: Progress, options: dict[str, Any]) -> list[str]:
-        def done(share: float) -> None:
-            progress("translating", share)
+    def memory(self) -> TranslationMemory:
+        """Return the translation memory of the training pairs."""
+        source_ids, target_ids = self._training_ids()
+        sources, targets = (
+            decode_documents(source_ids, self.source_tokenizer),
+            decode_documents(target_ids, self.tokenizer),
+        )
+        return TranslationMemory(list(sources), list(targets))
 
-        return [
-            each.target
-            for each in self.predict((pair.source for pair in pairs), batch=len(pairs), progress=done, **options)
-        ]
+    def _training_ids(self) -> tuple[Ids, Ids]:
+        return self._files.tokens(runs.TRAIN_SOURCES).ids, self._files.tokens().ids
+
+    def _hypotheses(self, pairs: Sequence[TextPair], progress: Progress, options: dict[str, Any]) -> list[str]:
+        """Return the best translation of each source."""
+        sources = (pair.source for pair in pairs)
+        translations = self.predict(
+            sources, batch=len(pairs), progress=lambda done: progress("translating", done), **options
+        )
+        return [translation.target for translation in translations]
 
     def pairs(self, data: str | Path | None = None, reading: config.Tree | None = None) -> list[TextPair]:
-        """Return the pairs of a table or of two aligned files; without data, those that the run holds out."""
+        """Return the pairs of a table or of two aligned files; without data, the held-out pairs."""
         if data is None:
-            path = self.folder / runs.VALID_PAIRS
-            if not path.exists():
-                raise RunError(
-                    "kept nothing to evaluate on", "name a file, or train with --valid 0.05", where=str(self.folder)
-                )
-            return read_held_out(path)
+            if not (self.folder / runs.VALID_PAIRS).exists():
+                raise self._no_valid_data()
+            return read_valid_pairs(self.folder)
         corpus = self.corpus(data, reading)
         if len(corpus.sources) == 1 and not (reading and "columns" in reading):
             corpus = prefer_header(corpus)
-        found = list(read_pairs(corpus))
-        if not found:
-            raise DataError("found no pairs, expected at least one", where=str(data))
-        return found
+        return require_rows(read_pairs(corpus), str(data), "pairs")
 
-    def _sides(self) -> tuple[UnigramModel, UnigramModel]:
-        sources, targets = (
-            unigram_model(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
-            for name, tokenizer in self._training_files
-        )
-        return sources, targets
+    def excerpt(self, characters: int) -> str:
+        """Return the start of the first held-out source; empty if there is none."""
+        pairs = read_valid_pairs(self.folder)
+        return pairs[0].source[:characters] if pairs else ""
 
-    @property
-    def _training_files(self) -> tuple[tuple[str, Tokenizer], tuple[str, Tokenizer]]:
-        return (runs.TRAIN_SOURCES, self.source_tokenizer), (runs.TRAIN_TOKENS, self.tokenizer)
+    @classmethod
+    def unit_costs(
+        cls, models: "Sequence[Translator]", data: str | Path | None, progress: Progress
+    ) -> tuple[str, list[UnitCosts]]:
+        """Return the chrF of each model by sentence."""
+        pairs = models[0].pairs(data)
+        scores: list[UnitCosts] = []
+        for model in models:
+            if data is None and [pair[:2] for pair in model.pairs()] != [pair[:2] for pair in pairs]:
+                raise RunError("the runs have different held-out pairs", "give pairs with --data")
+            progress(f"translating with {model.folder.name}", len(scores) / len(models))
+            hypotheses = [each.target for each in model.predict(pair.source for pair in pairs)]
+            chrf = np.array(by_sentence(hypotheses, [pair.target for pair in pairs]))
+            scores.append(UnitCosts(chrf, np.ones(len(chrf))))
+        return "sentence_chrf", scores
 
-    def memory(self) -> TranslationMemory:
-        """Return the translation memory of the pairs it was trained on."""
-        sources, targets = (
-            decode_documents(open_tokens(self.folder / name, tokenizer=tokenizer).ids, tokenizer)
-            for name, tokenizer in self._training_files
-        )
-        return TranslationMemory(list(sources), list(targets))
+
+def _split_source(text: str, tokenizer: Tokenizer, longest: int) -> list[str]:
+    """Return parts of a text with at most `longest` tokens each, split at ends of sentences; empty for white space."""
+    if not text.strip():
+        return []
+
+    def fits(part: str) -> bool:
+        return len(tokenizer.encode(part).ids) <= longest
+
+    def halves(part: str) -> Iterator[str]:
+        """Split a part into halves, at a space if there is one, until they fit."""
+        if fits(part) or len(part) < 2:
+            yield part
+            return
+        middle = len(part) // 2
+        cut = part.find(" ", middle)
+        cut = cut if 0 < cut < len(part) - 1 else part.rfind(" ", 1, middle)
+        cut = cut if cut > 0 else middle
+        yield from halves(part[:cut])
+        yield from halves(part[cut:].lstrip(" "))
+
+    if fits(text):
+        return [text]
+    parts: list[str] = []
+    for part in (part for sentence in SENTENCE_END.split(text) for part in halves(sentence)):
+        if parts and fits(joined := f"{parts[-1]} {part}"):
+            parts[-1] = joined
+        else:
+            parts.append(part)
+    return parts

@@ -70,7 +70,7 @@ def evaluate(
             metrics = model.evaluate(data, progress=progress, **options)
         else:
             _require("--errors", model, "classify", "tag")
-            predictions = model.judge(data, progress=progress, **options)
+            predictions = model.labelled_predictions(data, progress=progress, **options)
             metrics = model.metrics(predictions)
             message(f"wrote {errors}: {_write_errors(errors, predictions):,} errors")
     if getattr(metrics, "looks_swapped", False):

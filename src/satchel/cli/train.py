@@ -15,7 +15,7 @@ from satchel.torchrun import launch
 
 if TYPE_CHECKING:
     from satchel.api import Plan
-    from satchel.api.load import AnyModel
+    from satchel.api.tasks import AnyModel
 
 # Name of the model of each task, and a command to try after training.
 TASKS = {
@@ -77,7 +77,7 @@ def train(
     if resume is not None:
         _check_resume_options(context)
         with Progress() as progress, SignalFlag() as stop:
-            trained = api.resume(resume, progress=progress, note=progress.note, should_stop=stop, begins=stop.install)
+            trained = api.resume(resume, progress=progress, note=progress.note, should_stop=stop, on_start=stop.install)
         for reason in trained.report.reasons if trained.report else ():
             message(reason)
         _finish(trained, stop, as_json)
@@ -136,7 +136,7 @@ def run_plan(plan: "Plan", out: Path | None, force: bool) -> tuple["AnyModel", "
             progress=progress,
             note=progress.note,
             should_stop=stop,
-            begins=stop.install,
+            on_start=stop.install,
         )
     return trained, stop
 

@@ -1,1 +1,1 @@
-"""The run folder: what a trained model is on disk."""
+"""Run folders: the files of trained models."""

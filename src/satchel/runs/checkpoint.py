@@ -1,6 +1,6 @@
-"""Checkpoints: a folder for each, whole or not there, never written over; the newest sound one is where to go on.
+"""Checkpoints: one folder each, written atomically and never overwritten.
 
-Nothing points to the newest: it is found by looking. A checkpoint that is damaged is told and passed over.
+The newest intact checkpoint is found by listing the folder; damaged checkpoints are skipped and reported.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ MODEL, OPTIMIZER, PROGRESS = "model.safetensors", "optimizer.safetensors", "prog
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that training goes on from, and what was passed over to find it."""
+    """Parameters, optimizer state and training state of a step, and descriptions of newer damaged checkpoints."""
 
     step: int
     model: dict[str, tensors.Array]
     optimizer: dict[str, tensors.Array]
     progress: dict[str, Any]
-    passed_over: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
-def name_of(step: int) -> str:
-    """Return the name of a step's checkpoint; names sort as steps do."""
+def folder_name(step: int) -> str:
+    """Return the folder name of a step's checkpoint; names sort in the order of steps."""
     return f"step-{step:010d}"
 
 
@@ -41,8 +41,8 @@ def write_checkpoint(
     optimizer: Mapping[str, tensors.Array],
     progress: Mapping[str, Any],
 ) -> None:
-    """Write the checkpoint of a step, unless it is there already."""
-    target = run / FOLDER / name_of(step)
+    """Write the checkpoint of a step, unless it exists and is intact."""
+    target = run / FOLDER / folder_name(step)
     if target.exists() and not _damage(target):
         return
     with durable.new_folder(target, lambda folder: bool(_damage(folder))) as folder:
@@ -53,43 +53,43 @@ def write_checkpoint(
 
 
 def prune(run: Path, keep: int, best: int) -> None:
-    """Remove all checkpoints but the last `keep` sound ones and that of the best step."""
-    sound = 0
-    for path in reversed(_found(run)):
-        if sound >= keep and path.name != name_of(best):
+    """Remove all checkpoints except the last `keep` intact ones and that of the best step."""
+    intact = 0
+    for path in reversed(_folders(run)):
+        if intact >= keep and path.name != folder_name(best):
             durable.remove_folder(path)
         elif not _damage(path):
-            sound += 1
+            intact += 1
 
 
 def clear(run: Path) -> None:
-    """Remove what a process that was killed left unfinished or half gone. Only for who has locked the run."""
+    """Remove the incomplete files of a killed process. The caller must hold the lock of the run."""
     durable.remove_temporary(run / FOLDER)
 
 
-def is_there(run: Path) -> bool:
-    """Return whether there is a checkpoint, sound or not."""
-    return bool(_found(run))
+def exists(run: Path) -> bool:
+    """Return whether there is a checkpoint, intact or damaged."""
+    return bool(_folders(run))
 
 
 def read_newest(run: Path) -> Checkpoint:
-    """Return the newest checkpoint that is sound."""
-    faults: list[str] = []
-    for path in reversed(_found(run)):
+    """Return the newest intact checkpoint."""
+    damaged: list[str] = []
+    for path in reversed(_folders(run)):
         try:
-            found = _read(path)
+            checkpoint = _read(path)
         except (RunError, OSError) as error:
-            faults.append(f"{path.name}: {error}".replace("\n", "; "))
+            damaged.append(f"{path.name}: {error}".replace("\n", "; "))
             continue
-        return replace(found, passed_over=tuple(faults))
-    what = f"none of its {len(faults)} checkpoints is sound" if faults else "it has no checkpoint"
-    raise RunError("\n".join([f"cannot be gone on with: {what}", *faults]), where=str(run))
+        return replace(checkpoint, damaged=tuple(damaged))
+    cause = f"all of its {len(damaged)} checkpoints are damaged" if damaged else "it has no checkpoint"
+    raise RunError("\n".join([f"cannot be resumed: {cause}", *damaged]), where=str(run))
 
 
 def read_step(run: Path, step: int) -> Checkpoint | None:
-    """Return the checkpoint of a step, if it is there and sound."""
+    """Return the checkpoint of a step; None if it is missing or damaged."""
     try:
-        return _read(run / FOLDER / name_of(step))
+        return _read(run / FOLDER / folder_name(step))
     except (RunError, OSError):
         return None
 
@@ -99,7 +99,8 @@ def _read(path: Path) -> Checkpoint:
     return Checkpoint(int(path.name.split("-")[1]), _verified(path, MODEL), _verified(path, OPTIMIZER), progress)
 
 
-def _found(run: Path) -> list[Path]:
+def _folders(run: Path) -> list[Path]:
+    """Return the folders of the checkpoints, oldest first."""
     folder = run / FOLDER
     return sorted(path for path in folder.glob("step-*") if path.is_dir()) if folder.is_dir() else []
 
@@ -110,7 +111,7 @@ def _verified(path: Path, name: str) -> dict[str, tensors.Array]:
 
 
 def _check(path: Path, name: str) -> None:
-    """Refuse a file that is not the one the manifest was made of: a header that changed has no sum of its own."""
+    """Raise an error if a file differs from the manifest; this also covers the headers of tensor files."""
     entry = durable.read_manifest(path).get(name)
     if not isinstance(entry, dict):
         raise RunError(f"{name} is not in the manifest", where=str(path))
@@ -120,11 +121,11 @@ def _check(path: Path, name: str) -> None:
             digest.update(part)
         size = handle.tell()
     if size != entry.get("size") or digest.hexdigest() != entry.get("sha256"):
-        raise RunError("is damaged: its contents differ from the manifest's", where=str(path / name))
+        raise RunError("is damaged: its contents differ from the manifest", where=str(path / name))
 
 
 def _damage(path: Path) -> str:
-    """Return what is wrong with a checkpoint's folder."""
+    """Return the first fault of a checkpoint; empty if it is intact."""
     try:
         for name in (MODEL, OPTIMIZER, PROGRESS):
             _check(path, name)
@@ -134,6 +135,6 @@ def _damage(path: Path) -> str:
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:
-    """Add a line of JSON to a file of them; what is not finite is null."""
-    nothing = {name: None for name, value in line.items() if isinstance(value, float) and not math.isfinite(value)}
-    durable.append_line(path, json.dumps({**line, **nothing}, ensure_ascii=False, allow_nan=False).encode())
+    """Append a line of JSON to a file; non-finite numbers become null."""
+    nulls = {name: None for name, value in line.items() if isinstance(value, float) and not math.isfinite(value)}
+    durable.append_line(path, json.dumps({**line, **nulls}, ensure_ascii=False, allow_nan=False).encode())

@@ -1,10 +1,14 @@
-"""A run is a folder: settings, tokenizer, model, token files, measurements. Loading runs no code and trusts nothing."""
+"""Run folders: configuration, tokenizer, model, token files and metrics of a trained model.
+
+Loading executes no code from the folder and validates everything it reads.
+"""
 
 import json
 import math
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -13,20 +17,24 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import satchel
 from satchel import durable, tensors
+from satchel.data.batches import NO_TARGET, Ints
+from satchel.data.examples import read_classes
+from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import RunError
 from satchel.text.reading import Task
 from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
-SOURCE_TOKENIZER = "source_tokenizer.json"  # where sources have other tokens than targets
+SOURCE_TOKENIZER = "source_tokenizer.json"  # present if sources and targets have different tokenizers
 SAMPLES = "samples.jsonl"
-NGRAM = "ngram.safetensors"  # what a network stands on
-PARTS = "parts"
+NGRAM = "ngram.safetensors"  # n-gram model interpolated with a network
+PARTS = "parts"  # runs of the models of a mix
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
 TRAIN_SOURCES = "tokens/train-sources.safetensors"
 VALID_PAIRS = "tokens/valid-pairs.jsonl"
-ASIDE = "tokens/aside.safetensors"
+GATE_LOGPROBS = "tokens/aside.safetensors"  # n-gram log-probabilities of the text that the gate is fitted to
 TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"
+# Libraries whose versions are recorded in the configuration.
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 
 
@@ -35,7 +43,7 @@ class _Part(BaseModel):
 
 
 class TokenizerIdentity(_Part):
-    """Which tokenizer a run has."""
+    """Identity of a run's tokenizer."""
 
     kind: str
     size: int
@@ -43,14 +51,14 @@ class TokenizerIdentity(_Part):
 
 
 class DataIdentity(_Part):
-    """Which text a run was made of."""
+    """Identity of a run's training data."""
 
     name: str
     sha256: str
 
 
 class RunConfig(_Part):
-    """Everything that describes a run. Nothing in it depends on the clock."""
+    """Configuration of a run, as written to config.json. It contains no times, so equal runs have equal files."""
 
     schema_version: Literal[1] = 1
     task: Task
@@ -58,18 +66,18 @@ class RunConfig(_Part):
     tokenizer: TokenizerIdentity
     source_tokenizer: TokenizerIdentity | None = None
     data: DataIdentity
-    labels: tuple[str, ...] = ()  # of a classifier, by number
+    labels: tuple[str, ...] = ()  # of classifiers and taggers, by class id
     facts: dict[str, Any]
     versions: dict[str, str]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what made a run."""
+    """Return the versions of satchel, Python and the libraries."""
     libraries = {name: version(name) for name in LIBRARIES}
     return {"satchel": satchel.__version__, "python": platform.python_version(), **libraries}
 
 
-def describe(
+def new_config(
     settings: BaseModel,
     tokenizer: Tokenizer,
     data: str,
@@ -78,7 +86,7 @@ def describe(
     labels: tuple[str, ...] = (),
     source_tokenizer: Tokenizer | None = None,
 ) -> RunConfig:
-    """Return the description of a new run; `source_tokenizer` is another than that of its targets."""
+    """Return the configuration of a new run; `source_tokenizer` is None if sources share `tokenizer`."""
     tree = settings.model_dump(mode="json")
     return RunConfig(
         task=tree["task"],
@@ -103,7 +111,7 @@ def write_model(
     arrays: Mapping[str, tensors.Array],
     source_tokenizer: Tokenizer | None = None,
 ) -> None:
-    """Write what a run needs to be loaded."""
+    """Write the configuration, the tokenizers and the parameters (`arrays`) of a run."""
     folder.write(CONFIG, durable.to_json(config.model_dump(mode="json")))
     folder.write(TOKENIZER, tokenizer.json.encode())
     if source_tokenizer is not None:
@@ -113,7 +121,7 @@ def write_model(
 
 
 def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
-    """Put a copy of what a run needs to be loaded into a new folder; its token files and pictures stay behind."""
+    """Copy the files needed to load a run into a new folder, without its token files and figures."""
     for path in sorted(run.rglob("*")):
         relative = path.relative_to(run).as_posix()
         if (
@@ -123,19 +131,19 @@ def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
             folder.copy(path, f"{name}/{relative}")
 
 
-def write_metrics(folder: durable.NewFolder, **measured: float | None) -> None:
-    """Write the first line of measurements; what is not finite is null."""
-    finite = {name: value if value is not None and math.isfinite(value) else None for name, value in measured.items()}
+def write_metrics(folder: durable.NewFolder, **metrics: float | None) -> None:
+    """Write the first line of metrics; non-finite values become null."""
+    finite = {name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()}
     folder.write(METRICS, json.dumps(finite).encode() + b"\n")
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Return what was measured, by step. Where a run was gone on with, a step may be there twice: the last counts."""
+    """Return the metrics by step. Resuming may repeat a step; the last line of a step counts."""
     return list({line["step"]: line for line in _lines(folder / METRICS) if "step" in line}.values())
 
 
 def read_samples(folder: Path) -> list[dict[str, Any]]:
-    """Return what was written on the way, the last of it last."""
+    """Return the texts sampled during training, oldest first."""
     return [line for line in _lines(folder / SAMPLES) if isinstance(line.get("text"), str)]
 
 
@@ -144,18 +152,18 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
     for line in filter(None, durable.read_file(path, durable.LARGEST_JSON).split(b"\n")):
         try:
-            found = durable.from_json(line, str(path))
-        except RunError:  # a process was killed while it wrote this line
+            tree = durable.from_json(line, str(path))
+        except RunError:  # the process was killed while writing this line
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(tree, dict):
+            yield tree
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder holds a run, be it damaged; another program's config.json and manifest.json are none."""
-    own = {CONFIG: RunConfig.model_fields, durable.MANIFEST: ("schema_version", "files")}
-    return all(os.path.isfile(folder / name) for name in own) and any(
-        _has_keys(folder / name, keys) for name, keys in own.items()
+    """Return whether a folder is a run, possibly damaged, and not a folder with files of the same names."""
+    expected = {CONFIG: RunConfig.model_fields, durable.MANIFEST: ("schema_version", "files")}
+    return all(os.path.isfile(folder / name) for name in expected) and any(
+        _has_keys(folder / name, keys) for name, keys in expected.items()
     )
 
 
@@ -168,17 +176,17 @@ def _has_keys(path: Path, keys: Iterable[str]) -> bool:
 
 
 def read_config(folder: Path) -> RunConfig:
-    """Return the description of a run."""
+    """Return the configuration of a run."""
     if not os.path.exists(folder):
-        raise RunError("there is no such run", "check the name; `satchel train` makes runs", where=str(folder))
+        raise RunError("run not found", "check the path; `satchel train` creates runs", where=str(folder))
     if not all(os.path.isfile(folder / name) for name in (CONFIG, durable.MANIFEST)):
         raise RunError(
-            f"is not a run: {CONFIG} or {durable.MANIFEST} is missing",
-            "name the folder that `satchel train -o` wrote",
+            f"is not a run folder: {CONFIG} or {durable.MANIFEST} is missing",
+            "give the folder written by `satchel train -o`",
             where=str(folder),
         )
     data = durable.read_verified(folder, CONFIG, durable.LARGEST_JSON)
-    # Keys that are there twice and numbers that are none: pydantic would let them pass.
+    # Rejects duplicate keys and NaN, which pydantic accepts.
     durable.from_json(data, str(folder / CONFIG))
     try:
         return RunConfig.model_validate_json(data)
@@ -186,20 +194,60 @@ def read_config(folder: Path) -> RunConfig:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise RunError(
-            f"{key}: {first['msg']}", "it was written by another version of satchel", where=str(folder / CONFIG)
+            f"{key}: {first['msg']}", "the run was written by another version of satchel", where=str(folder / CONFIG)
         ) from None
 
 
-def read_run_tokenizer(folder: Path, config: RunConfig) -> Tokenizer:
-    """Return the tokenizer of a run."""
-    return _read_tokenizer(folder / TOKENIZER, config.tokenizer)
+@dataclass(frozen=True)
+class RunFolder:
+    """An opened run: its path, configuration and tokenizers."""
+
+    path: Path
+    config: RunConfig
+    tokenizer: Tokenizer
+    source_tokenizer: Tokenizer  # of a translator's sources; otherwise the same object as `tokenizer`
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        """The labels by class id: labels of the training data, then labels that occur in held-out data only."""
+        return (*self.config.labels, *self.config.facts["labels_only_held_out"])
+
+    @property
+    def majority(self) -> int:
+        """Class id of the most frequent label or tag in the training data."""
+        counts = self.config.facts["rows_by_label"]
+        return max(range(len(counts)), key=counts.__getitem__)
+
+    def arrays(self) -> dict[str, tensors.Array]:
+        """Return the parameters of the model."""
+        arrays, metadata = tensors.read(self.path / MODEL)
+        if metadata.get("tokenizer") != self.tokenizer.sha256:
+            raise RunError("belongs to another run: it has a different tokenizer", where=str(self.path / MODEL))
+        return arrays
+
+    def tokens(self, name: str = TRAIN_TOKENS) -> TokenFile:
+        """Return the token file with this name."""
+        tokenizer = self.source_tokenizer if name == TRAIN_SOURCES else self.tokenizer
+        return open_tokens(self.path / name, tokenizer=tokenizer)
+
+    def valid_tokens(self) -> TokenFile | None:
+        """Return the held-out tokens, or None if there are none."""
+        return self.tokens(VALID_TOKENS) if (self.path / VALID_TOKENS).exists() else None
+
+    def classes(self, name: str, tokens: TokenFile, *, per_token: bool) -> Ints:
+        """Return the class id of each text of a token file, or of each token, NO_TARGET for tokens without a tag."""
+        rows, least = (len(tokens.ids), NO_TARGET) if per_token else (tokens.counts.documents, 0)
+        return read_classes(self.path / name, rows, len(self.all_labels), least)
 
 
-def read_source_tokenizer(folder: Path, config: RunConfig) -> Tokenizer | None:
-    """Return the tokenizer of a run's sources, where it is another than that of its targets."""
-    if config.source_tokenizer is None:
-        return None
-    return _read_tokenizer(folder / SOURCE_TOKENIZER, config.source_tokenizer)
+def open_run(path: Path) -> RunFolder:
+    """Open a run folder."""
+    config = read_config(path)
+    tokenizer = _read_tokenizer(path / TOKENIZER, config.tokenizer)
+    source_tokenizer = tokenizer
+    if config.source_tokenizer is not None:
+        source_tokenizer = _read_tokenizer(path / SOURCE_TOKENIZER, config.source_tokenizer)
+    return RunFolder(path, config, tokenizer, source_tokenizer)
 
 
 def _read_tokenizer(path: Path, identity: TokenizerIdentity) -> Tokenizer:

@@ -1,125 +1,107 @@
-"""What is told and written while a network is trained."""
+"""Callbacks of the training loop: progress lines, metrics, samples and checkpoints."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from satchel.errors import MachineError, SatchelError
 from satchel.inspection.senses import HARDLY_USED
-from satchel.progress import Progress
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
+from satchel.runs.folder import RunFolder
 from satchel.text.display import visible
-from satchel.text.tokenizer import Tokenizer
 from satchel.training import loop, saving
-from satchel.training.run_jobs import Sampler
+from satchel.training.fitted import Hooks, ignore
+from satchel.training.networks import Sampler
 
-# A sample is shown no more often than this, in seconds of training.
+# Minimum number of seconds of training between two samples.
 SAMPLE_EVERY = 30.0
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who wants to know how a training goes, and may stop it."""
-
-    progress: Progress
-    note: Callable[[str], None]  # something worth a line of its own
-    should_stop: Callable[[], bool]
-    begins: Callable[[], None] = lambda: None  # from here on steps are made that a stop has to save
-
-
-def _of_senses(senses: dict[str, Any] | None) -> str:
-    """Return in a few words how senses fare."""
-    if senses is None:
-        return ""
-    used = sum(share > HARDLY_USED / len(senses["use"]) for share in senses["use"])
-    best = max(range(len(senses["cost_without"])), key=senses["cost_without"].__getitem__)
-    return (
-        f"; {used} of {len(senses['use'])} senses in use, {senses['cosine']:.2f} alike, "
-        f"sense {best} is worth {senses['cost_without'][best]:.2f} nats"
-    )
-
-
-class RunEvents:
-    """What is told and written while a network is trained. None of it changes the training."""
+class RunCallbacks:
+    """Writes metrics, samples and checkpoints into a run, and reports progress."""
 
     def __init__(
-        self,
-        run: Path,
-        watcher: Watcher,
-        tokenizer: Tokenizer,
-        sampler: Sampler | None,
-        bytes_per_token: float | None = None,
+        self, run: RunFolder, hooks: Hooks, sampler: Sampler | None, bytes_per_token: float | None = None
     ) -> None:
-        self.run, self.watcher, self.tokenizer = run, watcher, tokenizer
-        self.failed_save = ""
-        self._sampler, self._bytes = sampler, bytes_per_token
-        self._sampled = 0.0
+        self.run, self.hooks = run, hooks
+        self.failed_save = ""  # why the last save failed, if it did
+        self._sampler, self._bytes_per_token = sampler, bytes_per_token
+        self._last_sample = 0.0
 
-    def as_asked(self, *, is_first: bool) -> loop.Events:
-        """Return what the loop calls; of several processes one tells and writes."""
+    def callbacks(self, *, is_first: bool) -> loop.Callbacks:
+        """Return the callbacks of a process; only the first process writes and reports."""
         if not is_first:
-            return loop.Events(_untold, _untold, _untold, self.watcher.should_stop)
-        return loop.Events(self.stepped, self.validated, self.save, self.watcher.should_stop)
+            return loop.Callbacks(ignore, ignore, ignore, self.hooks.should_stop)
+        return loop.Callbacks(self.stepped, self.validated, self.save, self.hooks.should_stop)
 
-    def stepped(self, state: loop.Progress, done: float) -> None:
-        """Say how far it is."""
+    def stepped(self, state: loop.TrainingState, done: float) -> None:
+        """Report the progress after a step."""
         rate = state.tokens / max(state.seconds, 1e-9)
         left = state.seconds * (1 - done) / max(done, 1e-9)
         bits = ""
-        if self._bytes:
-            bits = f" ({state.loss / self._bytes / np.log(2):.3f} bits/byte)"
-        self.watcher.progress(
+        if self._bytes_per_token:
+            bits = f" ({state.loss / self._bytes_per_token / np.log(2):.3f} bits/byte)"
+        self.hooks.progress(
             f"step {state.step:,}, loss {state.loss:.3f}{bits}, {rate:,.0f} tokens/s, {_clock(left)} left", done
         )
 
-    def validated(self, state: loop.Progress, found: loop.ValidationResult) -> None:
-        """Write a line of measurements, and now and then a sample."""
-        measured: dict[str, Any] = {
+    def validated(self, state: loop.TrainingState, result: loop.ValidationResult) -> None:
+        """Append the metrics of a validation to the run, and every SAMPLE_EVERY seconds a sample."""
+        metrics: dict[str, Any] = {
             "step": state.step,
             "seconds": state.seconds,
             "train_loss": state.loss,
-            "valid_loss": found.loss,
+            "valid_loss": result.loss,
         }
-        if found.accuracy is not None:
-            measured["valid_accuracy"] = found.accuracy
-        if found.senses is not None:
-            measured["senses"] = found.senses
-        if self._sampled == 0.0 or state.seconds - self._sampled >= SAMPLE_EVERY:
-            self._sampled = state.seconds
-            right = f", {found.accuracy:.2%} right" if found.accuracy is not None else ""
-            self.watcher.note(f"step {state.step:,}: held-out loss {found.loss:.4f}{right}{_of_senses(found.senses)}")
+        if result.accuracy is not None:
+            metrics["valid_accuracy"] = result.accuracy
+        if result.senses is not None:
+            metrics["senses"] = result.senses
+        if self._last_sample == 0.0 or state.seconds - self._last_sample >= SAMPLE_EVERY:
+            self._last_sample = state.seconds
+            accuracy = f", accuracy {100 * result.accuracy:.1f} %" if result.accuracy is not None else ""
+            self.hooks.note(
+                f"step {state.step:,}: validation loss {result.loss:.4f}{accuracy}{_sense_summary(result.senses)}"
+            )
             self._sample(state.step)
-        self._kept(lambda: checkpoint.append_line(self.run / runs.METRICS, measured))
+        self._try(lambda: checkpoint.append_line(self.run.path / runs.METRICS, metrics))
 
     def _sample(self, step: int) -> None:
         if self._sampler is None:
             return
-        made = self._sampler(step)
-        source = f"{visible(made['source'])} -> " if "source" in made else ""
-        self.watcher.note(f"  {source}{visible(made['text'])}")
-        self._kept(lambda: checkpoint.append_line(self.run / runs.SAMPLES, {"step": step, **made}))
+        sample = self._sampler(step)
+        source = f"{visible(sample['source'])} -> " if "source" in sample else ""
+        self.hooks.note(f"  {source}{visible(sample['text'])}")
+        self._try(lambda: checkpoint.append_line(self.run.path / runs.SAMPLES, {"step": step, **sample}))
 
     def save(self, trainer: loop.Trainer) -> None:
-        """Write a checkpoint. A full disk is told, and tried again at the next; it does not end a training."""
-        self.failed_save = self._kept(lambda: saving.save(self.run, trainer, self.tokenizer.sha256))
+        """Write a checkpoint. A failure, such as a full disk, is reported and does not end the training."""
+        self.failed_save = self._try(lambda: saving.save(self.run.path, trainer, self.run.tokenizer.sha256))
 
-    def _kept(self, write: Callable[[], None]) -> str:
-        """Write, and return why that failed, if it did."""
+    def _try(self, write: Callable[[], None]) -> str:
+        """Call a function that writes files; return the reason if it fails."""
         try:
             write()
         except (OSError, MachineError) as error:
-            why = str(error) if isinstance(error, SatchelError) else f"{error.strerror or error}"
-            self.watcher.note(f"could not save: {why}; going on, and trying again")
-            return why
+            reason = str(error) if isinstance(error, SatchelError) else f"{error.strerror or error}"
+            self.hooks.note(f"could not save: {reason}; training continues and will save again")
+            return reason
         return ""
 
 
-def _untold(*anything: object) -> None:
-    del anything
+def _sense_summary(senses: dict[str, Any] | None) -> str:
+    """Return one line on the senses of a Backpack."""
+    if senses is None:
+        return ""
+    count = len(senses["use"])
+    used = sum(share > HARDLY_USED / count for share in senses["use"])
+    best = max(range(count), key=senses["cost_without"].__getitem__)
+    return (
+        f"; {used}/{count} senses used, mean cosine {senses['cosine']:.2f}, "
+        f"largest ablation cost {senses['cost_without'][best]:.2f} nats (sense {best})"
+    )
 
 
 def _clock(seconds: float) -> str:

@@ -1,35 +1,58 @@
-"""What suits a text, a task and a time: the settings of a network that nobody gave.
+"""Default settings by amount of data, task and budget.
 
-These are rules of thumb; `bench/defaults.py` measures them. No clock decides: the same data, the same time and the
-same number of cores always give the same settings.
+`bench/defaults.py` measures these rules. They do not depend on timing: the same data, budget and number of cores always
+give the same settings.
 """
 
 import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
-from satchel.text.tokenizer import default_size
+from satchel import config
+from satchel.data.tagged import has_character_tags
+from satchel.datasets.corpora import open_corpus
+from satchel.datasets.registry import DATASETS
+from satchel.text.reading import Corpus, DataSettings
+from satchel.text.tables import read_examples, read_pairs, read_tagged
+from satchel.text.tokenizer import Tokenizer, default_size
+from satchel.training.choices import Choices
 
-# Additions and multiplications of training that one core does in a second, about; a graphics card does more.
+# Training time if no budget is given.
+DEFAULT_MINUTES = 5.0
+# Settings that limit the length of a training.
+BUDGETS = frozenset({"steps", "epochs", "minutes"})
+# Kinds of models with attention.
+ATTENTION_KINDS = ("transformer", "backpack")
+# Floating point operations per second in training: of a CPU core, and of other devices.
 CORE_RATE = 3e10
-CARD_RATES = {"cuda": 2e13, "mps": 1e12}
-# A model learns most in a given time if it reads about so many tokens per parameter.
+DEVICE_RATES = {"cuda": 2e13, "mps": 1e12}
+# Number of training tokens per parameter that gives the lowest loss for a given amount of computation.
 TOKENS_PER_PARAMETER = 6
-# Whoever reads a text more often than this learns it by heart, unless more and more of it is left out or changed.
-FEW_READINGS, SEVERAL_READINGS, MANY_READINGS = 2, 8, 20
-# Counting more tokens than this takes longer, and more memory, than anybody expects of a default.
+# Numbers of epochs above which regularisation is increased.
+FEW_EPOCHS, SEVERAL_EPOCHS, MANY_EPOCHS = 2, 8, 20
+# Maximum number of tokens for which an n-gram model is counted by default, as counting takes time and memory.
 MOST_COUNTED = 20_000_000
+# Approximate number of optimizer steps of a training.
 UPDATES = 2000
+# Assumed number of characters of standard input.
+STDIN_CHARACTERS = 1_000_000
+# Assumed compression ratio of .gz files.
+GZIP_RATIO = 3
+# Number of rows of a table that are inspected.
+INSPECTED_ROWS = 100
+# Maximum mean distance between spaces in a text with words separated by spaces.
+MAX_WORD_LENGTH = 20
 
 
 class Choice(NamedTuple):
-    """A setting, and why it has this value."""
+    """A setting, its value and the reason for it."""
 
     key: str
     value: Any
-    why: str
+    reason: str
 
 
 class Shape(NamedTuple):
@@ -40,11 +63,15 @@ class Shape(NamedTuple):
     heads: int
 
     def parameters(self, vocabulary: int) -> int:
-        """Return how many numbers each token is multiplied with: those of the blocks, and of the scores."""
+        """Return the number of parameters of the blocks and the logits."""
         return 12 * self.layers * self.width**2 + vocabulary * self.width
 
+    def pair_parameters(self, vocabulary: int) -> int:
+        """Return the number of parameters of an encoder, a decoder and the logits."""
+        return 28 * self.layers * self.width**2 + vocabulary * self.width
 
-# Each takes two or three times the work of the one before.
+
+# Each shape requires two to three times the computation of the previous one.
 SHAPES = (
     Shape(64, 2, 4),
     Shape(96, 3, 4),
@@ -59,81 +86,224 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Budget:
-    """What a training may take: some work, or so many tokens."""
+    """The length of a training: floating point operations, or tokens."""
 
-    work: float | None = None
+    operations: float | None = None
     tokens: float | None = None
 
     @property
     def parameters(self) -> float:
-        """How many parameters are worth it: more learn too slowly, fewer know all they can too soon."""
-        if self.work is not None:
-            return math.sqrt(self.work / (6 * TOKENS_PER_PARAMETER))
+        """Number of parameters that gives the lowest loss within the budget."""
+        if self.operations is not None:
+            return math.sqrt(self.operations / (6 * TOKENS_PER_PARAMETER))
         assert self.tokens is not None
         return self.tokens / TOKENS_PER_PARAMETER
 
-    def read_by(self, parameters: float) -> float:
-        """Return how many tokens a network of so many parameters reads."""
-        if self.work is not None:
-            return self.work / (6 * parameters)
+    def training_tokens(self, parameters: float) -> float:
+        """Return the number of tokens that a network of this size is trained on."""
+        if self.operations is not None:
+            return self.operations / (6 * parameters)
         assert self.tokens is not None
         return self.tokens
 
     def shape(self, vocabulary: int) -> Shape:
-        """Return the shape that suits it best."""
+        """Return the shape whose number of parameters is nearest to the best one."""
         return min(SHAPES, key=lambda shape: abs(math.log(shape.parameters(vocabulary) / self.parameters)))
 
 
-def minutes_of_work(minutes: float, device: str = "cpu", threads: int = 0) -> Budget:
-    """Return what this machine does in so many minutes, on so many threads of its processor; 0 is all of them."""
-    return Budget(work=60 * minutes * CARD_RATES.get(device, CORE_RATE * (threads or os.cpu_count() or 1)))
+def time_budget(minutes: float, device: str = "cpu", threads: int = 0) -> Budget:
+    """Return the budget of a number of minutes on a device; 0 threads are all cores."""
+    rate = DEVICE_RATES.get(device, CORE_RATE * (threads or os.cpu_count() or 1))
+    return Budget(operations=60 * minutes * rate)
+
+
+def _budget(training: Any, tokens: float) -> Budget:
+    """Return the budget of training settings; `tokens` is the size of the training data."""
+    if training.minutes is not None:
+        return time_budget(training.minutes, training.device, training.threads)
+    if training.epochs is not None:
+        return Budget(tokens=training.epochs * tokens)
+    return Budget(tokens=training.steps * training.batch_tokens)
 
 
 def characters_per_token(kind: str, size: int) -> float:
-    """Return about how many characters of prose a token has."""
+    """Return the approximate number of characters per token of English text."""
     if kind in ("char", "byte"):
         return 1.0
     return 5.5 if kind == "word" else 1.9 + 0.45 * math.log2(max(1.0, size / 500))
 
 
-def language_shape(budget: Budget, vocabulary: int) -> Iterator[Choice]:
-    """Return the size of a Transformer for a language model."""
-    shape = budget.shape(vocabulary)
-    why = "what can be learned in the time" if budget.work is not None else "what can be learned from as many tokens"
-    for name, value in shape._asdict().items():
-        yield Choice(f"model.{name}", value, why)
-
-
-def language_reading(tokens: float, read: float) -> Iterator[Choice]:
-    """Return how a text of so many tokens is read, if so many are read in all."""
-    times = read / max(1.0, tokens)
-    often = f"the text is read about {times:,.0f} times" if times >= 1.5 else "the text is read about once"
-    updates = 2 ** round(math.log2(max(1.0, read / UPDATES)))
-    yield Choice("training.batch_tokens", min(1 << 14, max(1 << 10, updates)), "enough updates, and not too small ones")
-    if times > FEW_READINGS:
-        # Where tokens are replaced too, less has to be left out.
-        yield Choice("model.dropout", 0.2 if SEVERAL_READINGS < times <= MANY_READINGS else 0.1, often)
-    if times > MANY_READINGS:
-        yield Choice("training.noise", 0.1, f"{often}: else it is learned by heart")
-
-
 def ngram_order(kind: str) -> int:
-    """Return the order of n-grams that suits tokens of a kind."""
+    """Return the default n-gram order for a kind of tokenizer."""
     return 7 if kind in ("char", "byte") else 5
 
 
-def tokenizer_size(characters: int) -> Choice:
-    """Return how many pieces of words suit a text."""
-    return Choice("tokenizer.size", default_size(characters), f"a text of {characters:,} characters")
+def _characters(corpus: Corpus) -> int:
+    """Return the approximate number of characters of a corpus from its file sizes."""
+    return sum(source.size * (GZIP_RATIO if source.name.endswith(".gz") else 1) for source in corpus.sources)
 
 
-# --- translators ---------------------------------------------------------------------------------------------
+def _choose_vocabulary(choices: Choices, characters: int, tokenizer: Tokenizer | None) -> tuple[str, int]:
+    """Choose the size of a subword tokenizer; return the kind and the approximate size of the tokenizer."""
+    if tokenizer is not None:
+        return tokenizer.kind, tokenizer.size
+    kind = choices.settings().tokenizer.kind
+    if kind in ("bpe", "unigram"):
+        choices.choose("tokenizer.size", default_size(characters), f"for a text of {characters:,} characters")
+    return kind, choices.group("tokenizer").get("size") or {"char": 100, "byte": 256}.get(kind, 20_000)
 
 
-# Whoever reads pairs less often than this learns more with a smaller network.
-PAIR_READINGS = 8
-# More numbers than this for each token of the targets have nothing to learn from.
-PAIR_NUMBERS = 64
+def _choose_shape(choices: Choices, shape: Shape, reason: str) -> None:
+    """Choose width, layers and heads, unless one of them is set."""
+    if not any(choices.is_set(f"model.{name}") for name in shape._fields):
+        for name, value in shape._asdict().items():
+            choices.choose(f"model.{name}", value, reason)
+
+
+# --- all networks ------------------------------------------------------------------------------------------
+
+
+def choose_network(choices: Choices, data: str, size: str | None, *, is_new: bool) -> None:
+    """Choose what every network needs: a size, a budget, an optimizer and held-out data.
+
+    `is_new` is False if training starts from the parameters of another run.
+    """
+    kind, builtin = choices.tree["model"]["kind"], DATASETS.get(data)
+    has_attention = kind in ATTENTION_KINDS
+    if size is not None:
+        choices.tree = config.merge({"model": choices.task.network().size_settings(kind, size)}, choices.tree)
+    if not BUDGETS & set(choices.group("training")):
+        choices.choose("training.minutes", DEFAULT_MINUTES, "no budget given")
+    if has_attention and is_new:  # the large steps of Muon would destroy pretrained parameters
+        choices.choose("training.optimizer", "muon", "trains models with attention faster than adamw")
+    if valid := builtin.valid if builtin else 0.05:
+        choices.choose("data.valid", valid, "held-out data to measure progress")
+    if length := builtin.length if builtin else None:
+        key = "model.context" if has_attention else "training.length"
+        choices.choose(key, length, f"length of the documents of {data}")
+
+
+def choose_tokens(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose the tokenizer of a built-in data set, and the order of n-grams of single characters."""
+    builtin, task = DATASETS.get(data), choices.task
+    if builtin and tokenizer is None and builtin.tokenizer != "bpe":
+        choices.choose("tokenizer.kind", builtin.tokenizer, f"default for {data}")
+    settings = choices.settings()
+    kind = tokenizer.kind if tokenizer else settings.tokenizer.kind
+    if settings.model.kind == "ngram" and task.counting and kind in ("char", "byte"):
+        unit = "characters" if kind == "char" else "bytes"
+        choices.choose("model.order", task.counting.character_order, f"n-grams of {unit} need a longer context")
+
+
+# --- language models ---------------------------------------------------------------------------------------
+
+
+def choose_language(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose vocabulary, shape, regularisation and n-gram order for prose, by its length and the budget."""
+    settings = choices.settings()
+    is_prose = data not in DATASETS or DATASETS[data].tokenizer == "bpe"
+    if settings.model.kind not in ATTENTION_KINDS or not is_prose:
+        return
+    training: Any = settings.training
+    characters = STDIN_CHARACTERS if data == "-" else _characters(open_corpus(data, settings.data))
+    kind, vocabulary = _choose_vocabulary(choices, characters, tokenizer)
+    tokens = characters / characters_per_token(kind, vocabulary)
+    budget = _budget(training, tokens)
+    if training.steps is not None:
+        choices.give("training.batch_tokens", training.batch_tokens)  # a number of steps implies a batch size
+    limit = "time" if budget.operations is not None else "number of tokens"
+    _choose_shape(choices, budget.shape(vocabulary), f"lowest expected loss for this {limit}")
+    model = choices.settings().model
+    shape = Shape(model.width, model.layers, model.heads)
+    for choice in language_reading(tokens, budget.training_tokens(shape.parameters(vocabulary))):
+        choices.choose(*choice)
+    if "model.kind" in choices.chosen and tokens <= MOST_COUNTED:
+        choices.choose("model.ngram", ngram_order(kind), "interpolation with an n-gram model lowers the loss")
+
+
+def language_reading(tokens: float, training_tokens: float) -> Iterator[Choice]:
+    """Return batch size and regularisation for a text of `tokens`, trained on for `training_tokens`."""
+    epochs = training_tokens / max(1.0, tokens)
+    reason = f"about {epochs:,.0f} epochs" if epochs >= 1.5 else "about one epoch"
+    batch = 2 ** round(math.log2(max(1.0, training_tokens / UPDATES)))
+    yield Choice("training.batch_tokens", min(1 << 14, max(1 << 10, batch)), f"about {UPDATES:,} optimizer steps")
+    if epochs > FEW_EPOCHS:
+        # Above MANY_EPOCHS, noise regularises too, and less dropout is needed.
+        yield Choice("model.dropout", 0.2 if SEVERAL_EPOCHS < epochs <= MANY_EPOCHS else 0.1, reason)
+    if epochs > MANY_EPOCHS:
+        yield Choice("training.noise", 0.1, f"{reason}: prevents overfitting")
+
+
+def choose_documents(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose how a built-in data set is divided into documents."""
+    del tokenizer
+    if data in DATASETS:
+        choices.choose("data.documents", DATASETS[data].documents, f"default for {data}")
+
+
+# --- taggers -----------------------------------------------------------------------------------------------
+
+
+def choose_tag_unit(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose a tokenizer of characters or words, according to the tags."""
+    if data in DATASETS or tokenizer is not None or choices.is_set("tokenizer.kind"):
+        return
+    corpus = open_corpus(data, config.build(DataSettings, choices.group("data")))
+    by_character = has_character_tags(islice(read_tagged(corpus), INSPECTED_ROWS))
+    kind, unit = ("char", "character") if by_character else ("word", "word")
+    choices.choose("tokenizer.kind", kind, f"the data has one tag per {unit}")
+
+
+# --- classifiers -------------------------------------------------------------------------------------------
+
+# Number of texts in a batch.
+ROWS_PER_BATCH = 64
+# Maximum number of bigram embeddings.
+MAX_BIGRAMS = 1 << 20
+
+
+def choose_classifier(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose the settings of a deep averaging network, unless some of its model settings are given."""
+    settings = choices.settings()
+    given = set(choices.tree["model"]) - {"kind"}
+    if settings.model.kind != "dan" or given or data == "-":
+        return
+    corpus = open_corpus(data, settings.data)
+    texts = [example.text for example in islice(read_examples(corpus), INSPECTED_ROWS)]
+    characters, inspected = _characters(corpus), max(1, sum(map(len, texts)))
+    has_words = sum(text.count(" ") for text in texts) > inspected / MAX_WORD_LENGTH
+    if tokenizer is None and "tokenizer" not in choices.tree and has_words:
+        choices.choose("tokenizer.kind", "word", "embeddings of words and bigrams")
+        choices.choose("tokenizer.split", "punctuation", "a word has the same embedding before punctuation")
+    for choice in averaging(round(characters * len(texts) / inspected), characters):
+        if choice.key != "training.epochs" or not choices.is_set("training.steps"):
+            choices.choose(*choice)
+
+
+def averaging(rows: int, characters: int) -> Iterator[Choice]:
+    """Return the settings of a deep averaging network for a number of texts and their characters.
+
+    Narrow embeddings, few epochs and a large learning rate; measured on film reviews with 3,000 to 30,000 rows.
+    """
+    tokens = characters / characters_per_token("word", 0)
+    bigrams = 2 ** math.ceil(math.log2(max(2.0, tokens)))
+    words = max(1, round(tokens / max(1, rows)))
+    yield Choice("model.width", 16, "narrow embeddings generalise better here")
+    yield Choice("model.layers", 0, "a linear classifier of the mean embedding")
+    yield Choice("model.average", "root", "longer texts get larger logits")
+    yield Choice("model.bigrams", min(MAX_BIGRAMS, max(1 << 15, bigrams)), f"about {tokens:,.0f} bigrams in the data")
+    yield Choice("training.batch_tokens", ROWS_PER_BATCH * words, f"{ROWS_PER_BATCH} texts of about {words:,} words")
+    yield Choice("training.learning_rate", 5e-3, "few epochs")
+    yield Choice("training.weight_decay", 0.0, "weight decay would shrink the embeddings of rare words")
+    yield Choice("training.epochs", 4.0, "more epochs overfit")
+
+
+# --- translators -------------------------------------------------------------------------------------------
+
+# Minimum number of epochs within the budget; a larger network would be trained on fewer.
+PAIR_EPOCHS = 8
+# Maximum number of parameters per target token of the data.
+PAIR_PARAMETERS = 64
 PAIR_SHAPES = (
     Shape(64, 2, 4),
     Shape(96, 2, 4),
@@ -146,59 +316,38 @@ PAIR_SHAPES = (
 PAIR_BATCH = 2048
 
 
-def pair_parameters(shape: Shape, vocabulary: int) -> int:
-    """Return how many numbers a source token and a target token are multiplied with, and the scores."""
-    return 28 * shape.layers * shape.width**2 + vocabulary * shape.width
+def choose_embeddings(choices: Choices) -> None:
+    """Choose separate source and target embeddings for separate tokenizers."""
+    if not choices.group("tokenizer").get("joint", True):
+        choices.choose("model.shared", False, "source and target have different tokenizers")
 
 
-def pair_shape(budget: Budget, vocabulary: int, tokens: float) -> Iterator[Choice]:
-    """Return the size of a Transformer that is to read pairs of so many target tokens."""
+def choose_translator(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose vocabulary, regularisation and shape by the number of pairs and the budget."""
+    settings = choices.settings()
+    if data in DATASETS or data == "-":
+        return
+    # The pairs are read, as a table may have other columns; tables of pairs are small.
+    pairs = read_pairs(open_corpus(data, settings.data))
+    characters = sum(len(pair.source) + len(pair.target) for pair in pairs)
+    kind, vocabulary = _choose_vocabulary(choices, characters, tokenizer)
+    tokens = characters / 2 / characters_per_token(kind, vocabulary)
+    choices.choose("training.batch_tokens", PAIR_BATCH, "many small steps")
+    for key in ("training.label_smoothing", "model.dropout"):
+        choices.choose(key, 0.1, "small data, many epochs")
+    if kind == "bpe":
+        choices.choose("training.merge_dropout", 0.1, "BPE-dropout: words are split in varying ways")
+    if settings.model.kind in ATTENTION_KINDS:
+        shape = pair_shape(_budget(choices.settings().training, tokens), vocabulary, tokens)
+        _choose_shape(choices, shape, f"largest size for this data with {PAIR_EPOCHS} epochs within the budget")
+
+
+def pair_shape(budget: Budget, vocabulary: int, tokens: float) -> Shape:
+    """Return the shape of a Transformer for pairs with this number of target tokens."""
 
     def fits(shape: Shape) -> bool:
-        numbers = pair_parameters(shape, vocabulary)
-        return numbers <= PAIR_NUMBERS * tokens and budget.read_by(numbers) >= PAIR_READINGS * max(1.0, tokens)
+        parameters = shape.pair_parameters(vocabulary)
+        has_epochs = budget.training_tokens(parameters) >= PAIR_EPOCHS * max(1.0, tokens)
+        return parameters <= PAIR_PARAMETERS * tokens and has_epochs
 
-    shape = max(filter(fits, PAIR_SHAPES), default=PAIR_SHAPES[0])
-    why = f"the largest for so many pairs that reads them {PAIR_READINGS} times in the time"
-    for name, value in shape._asdict().items():
-        yield Choice(f"model.{name}", value, why)
-
-
-def pair_reading(is_bpe: bool) -> Iterator[Choice]:
-    """Return how pairs are read: they are few, and read often."""
-    yield Choice("training.batch_tokens", PAIR_BATCH, "small steps, and many of them")
-    yield Choice("training.label_smoothing", 0.1, "pairs are few, and read often")
-    yield Choice("model.dropout", 0.1, "pairs are few, and read often")
-    if is_bpe:
-        yield Choice("training.merge_dropout", 0.1, "a word is not always the same pieces")
-
-
-# --- classifiers of words and pairs of words ----------------------------------------------------------------
-
-
-ROWS_AT_ONCE = 64
-MOST_PAIRS = 1 << 20
-
-
-def words_of_texts() -> Iterator[Choice]:
-    """Return what texts are cut into for a mean of words."""
-    yield Choice("tokenizer.kind", "word", "a mean of words, and of pairs of words")
-    yield Choice("tokenizer.split", "punctuation", "a word is the same before a comma")
-
-
-def averaging(rows: int, characters: int) -> Iterator[Choice]:
-    """Return the settings of a mean of words that classifies so many texts, which have so many characters in all.
-
-    Narrow vectors, and few readings with large steps: measured on film sentences and reviews, 3,000 to 30,000 rows.
-    """
-    tokens = characters / characters_per_token("word", 0)
-    pairs = 2 ** math.ceil(math.log2(max(2.0, tokens)))
-    a_row = max(1, round(tokens / max(1, rows)))
-    yield Choice("model.width", 16, "many narrow vectors learn more than few wide ones")
-    yield Choice("model.layers", 0, "what words and pairs add up to")
-    yield Choice("model.average", "root", "long texts say more")
-    yield Choice("model.bigrams", min(MOST_PAIRS, max(1 << 15, pairs)), f"about {tokens:,.0f} pairs of words")
-    yield Choice("training.batch_tokens", ROWS_AT_ONCE * a_row, f"{ROWS_AT_ONCE} texts of about {a_row:,} words")
-    yield Choice("training.learning_rate", 5e-3, "few readings, large steps")
-    yield Choice("training.weight_decay", 0.0, "rare words keep what they have learned")
-    yield Choice("training.epochs", 4.0, "more readings learn the texts by heart")
+    return max(filter(fits, PAIR_SHAPES), default=PAIR_SHAPES[0])

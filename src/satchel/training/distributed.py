@@ -1,6 +1,6 @@
-"""More than one process: each learns from its part of every batch, all of them make the same step, one of them writes.
+"""Data-parallel training: every process computes the gradients of a shard of each batch, rank 0 writes.
 
-`torchrun --nproc-per-node 2 -m satchel train ...` starts them. What a batch holds does not depend on their number.
+`torchrun --nproc-per-node 2 -m satchel train ...` starts the processes. Batches do not depend on their number.
 """
 
 import contextlib
@@ -22,58 +22,62 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Team(Launch):
-    """The processes of a training, and what they do together."""
+    """The processes of a training. With a single process, all operations return their arguments."""
 
-    def added(self, *numbers: float) -> list[float]:
-        """Return the sums over all processes of some numbers."""
+    def all_reduce(self, *values: float) -> list[float]:
+        """Return the sum of each value over all processes."""
         if self.size == 1:
-            return list(numbers)
+            return list(values)
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
+        sums = torch.tensor(values, dtype=torch.float64, device=device)
         dist.all_reduce(sums)
         return sums.tolist()
 
-    def told(self, what: T) -> T:
-        """Return what the first process says. Whoever is here first waits for the others."""
+    def broadcast(self, value: T) -> T:
+        """Return the value of rank 0."""
         if self.size == 1:
-            return what
-        said = [what]
-        dist.broadcast_object_list(said, src=0)
-        return said[0]
+            return value
+        values = [value]
+        dist.broadcast_object_list(values, src=0)
+        return values[0]
 
-    def shared(self, module: nn.Module) -> nn.Module:
-        """Return a module so that the gradients of all processes are averaged wherever one goes backward."""
+    def barrier(self) -> None:
+        """Wait until all processes have reached this call."""
+        self.broadcast(None)
+
+    def data_parallel(self, module: nn.Module) -> nn.Module:
+        """Return a module whose gradients are averaged over all processes in the backward pass."""
         if self.size == 1:
             return module
         return DistributedDataParallel(module, gradient_as_bucket_view=True)
 
 
-def apart(module: nn.Module) -> AbstractContextManager[None]:
-    """Within this the gradients of a shared module stay where they are: there is more to add to them."""
+def no_sync(module: nn.Module) -> AbstractContextManager[None]:
+    """Return a context in which gradients are accumulated without being averaged over the processes."""
     if isinstance(module, DistributedDataParallel):
-        alone: AbstractContextManager[None] = module.no_sync()
-        return alone
+        context: AbstractContextManager[None] = module.no_sync()
+        return context
     return contextlib.nullcontext()
 
 
-ALONE = Team()
+SINGLE_PROCESS = Team()
 
 
 @contextlib.contextmanager
-def joined() -> Iterator[Team]:
-    """Return the processes that torchrun started, and part from them at the end; most often there is one."""
-    found = launch()
-    if found.size == 1:
-        yield ALONE
+def process_group() -> Iterator[Team]:
+    """Join the processes started by torchrun, and leave them at the end; without torchrun, a single process."""
+    process = launch()
+    if process.size == 1:
+        yield SINGLE_PROCESS
         return
-    on_cards = torch.cuda.device_count() > found.local_rank
-    if on_cards:
-        torch.cuda.set_device(found.local_rank)
-    # The store outlives processes that are started again: they must not find each other's old addresses in it.
+    has_gpu = torch.cuda.device_count() > process.local_rank
+    if has_gpu:
+        torch.cuda.set_device(process.local_rank)
+    # The store survives restarts; the prefix hides the addresses that the previous processes stored.
     store, rank, size = next(rendezvous("env://"))
-    store = dist.PrefixStore(f"start-{found.restarts}", store)  # type: ignore[attr-defined]
-    dist.init_process_group("nccl" if on_cards else "gloo", store=store, rank=rank, world_size=size)
+    store = dist.PrefixStore(f"start-{process.restarts}", store)  # type: ignore[attr-defined]
+    dist.init_process_group("nccl" if has_gpu else "gloo", store=store, rank=rank, world_size=size)
     try:
-        yield Team(**asdict(found))
+        yield Team(**asdict(process))
     finally:
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Recipes: files of settings with a measured result, some of them part of the package."""
+"""Recipes: TOML files of settings with measured results; some are part of the package."""
 
 from pathlib import Path
 
@@ -9,9 +9,9 @@ RECIPES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "reci
 
 
 def read_recipe(name: str) -> config.Tree:
-    """Return the settings of a recipe: one of the package's by its name, or a .toml file."""
+    """Return the settings of a recipe: the name of a built-in recipe, or the path of a .toml file."""
     if name in RECIPES:
         return config.read_toml(RECIPES[name])
     if not name.endswith(".toml") and not Path(name).exists():
-        raise SettingsError(f"there is no recipe {name}", f"there is {', '.join(RECIPES)}; or name a .toml file")
+        raise SettingsError(f"recipe {name} not found", f"use {', '.join(RECIPES)}, or the path of a .toml file")
     return config.read_toml(Path(name))

@@ -1,4 +1,4 @@
-"""Between a training and its run folder: checkpoints, and the best weights so far."""
+"""Write checkpoints and the best parameters of a training, and restore them."""
 
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -12,7 +12,7 @@ from satchel import durable, tensors
 from satchel.errors import RunError
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
-from satchel.training.loop import Progress, Trainer
+from satchel.training.loop import Trainer, TrainingState
 
 Arrays = dict[str, tensors.Array]
 
@@ -24,8 +24,8 @@ RENAMED_TENSORS = {
 }
 
 
-def weights(network: nn.Module) -> Arrays:
-    """Return the parameters of a network by name, each once."""
+def parameters(network: nn.Module) -> Arrays:
+    """Return the parameters of a network by name; shared parameters occur once."""
     return {name: _array(parameter) for name, parameter in network.named_parameters()}
 
 
@@ -39,82 +39,84 @@ def current_names(arrays: Arrays) -> Arrays:
     return renamed
 
 
-def load_weights(network: nn.Module, arrays: Arrays, where: str) -> None:
-    """Give a network its weights, all of them and no others."""
+def load_parameters(network: nn.Module, arrays: Arrays, where: str) -> None:
+    """Copy all parameters of a network from arrays; `where` is their file, for error messages."""
     arrays = current_names(arrays)
     named = dict(network.named_parameters())
     if set(arrays) != set(named):
-        odd = sorted(set(arrays) ^ set(named))
-        raise RunError(f"found other tensors than the network has: {', '.join(odd[:6])}", where=where)
+        different = sorted(set(arrays) ^ set(named))
+        raise RunError(f"found other tensors than the network has: {', '.join(different[:6])}", where=where)
     for name, parameter in named.items():
         if arrays[name].shape != tuple(parameter.shape):
             expected = list(parameter.shape)
-            raise RunError(f"{name} has the shape {list(arrays[name].shape)}, expected {expected}", where=where)
+            raise RunError(f"{name} has shape {list(arrays[name].shape)}, expected {expected}", where=where)
         if arrays[name].dtype != np.float32:
-            raise RunError(f"{name} holds {arrays[name].dtype} numbers, expected float32", where=where)
+            raise RunError(f"{name} has type {arrays[name].dtype}, expected float32", where=where)
     with torch.no_grad():
         for name, parameter in named.items():
             parameter.copy_(_tensor(arrays[name]))
 
 
 def save(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
-    """Write a checkpoint; where the weights are the best so far, write them as the run's model too."""
-    progress, network = trainer.progress, trainer.job.network
-    own = weights(network)
-    remembered = {name: _array(value) for name, value in trainer.optimizer.state().items()}
-    checkpoint.write_checkpoint(run, progress.step, own, remembered, _as_json(progress))
+    """Write a checkpoint, write the parameters as the run's model if they are the best, and prune checkpoints."""
+    state = trainer.state
+    optimizer = {name: _array(value) for name, value in trainer.optimizer.state().items()}
+    checkpoint.write_checkpoint(run, state.step, parameters(trainer.job.network), optimizer, _to_json(state))
     keep_best(run, trainer, tokenizer_sha256)
-    checkpoint.prune(run, trainer.settings.keep, progress.best_step)
+    checkpoint.prune(run, trainer.settings.keep, state.best_step)
 
 
 def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
-    """Make the run's model the best weights so far, if it is not: a process may have died, or a disk been full."""
-    progress = trainer.progress
-    step = progress.best_step if progress.best is not None else progress.step
+    """Write the best parameters as the run's model, unless they are.
+
+    An earlier attempt may have failed because the process was killed or the disk was full.
+    """
+    state = trainer.state
+    step = state.best_step if state.best is not None else state.step
     try:
         if tensors.read_metadata(run / runs.MODEL).get("step") == str(step):
             return
-    except RunError:  # not there, or not readable: it is written anew
+    except RunError:  # missing or damaged: write it again
         pass
-    if step == progress.step:
-        own = weights(trainer.job.network)
+    if step == state.step:
+        arrays = parameters(trainer.job.network)
     else:
-        found = checkpoint.read_step(run, step)
-        if found is None:
-            if step < progress.step:  # it could not be saved, so it is not the best that there is
-                progress.best, progress.best_step, progress.validations_since_best = None, 0, 0
+        best = checkpoint.read_step(run, step)
+        if best is None:
+            if step < state.step:  # the checkpoint of the best step could not be saved: forget it
+                state.best, state.best_step, state.validations_since_best = None, 0, 0
             return
-        own = current_names(found.model)
+        arrays = current_names(best.model)
     header = {"format": "satchel", "step": str(step), "tokenizer": tokenizer_sha256}
     with durable.new_file(run / runs.MODEL) as handle:
-        tensors.write(handle, own, header)
+        tensors.write(handle, arrays, header)
 
 
 def restore(run: Path, trainer: Trainer) -> tuple[str, ...]:
-    """Take a training back to its newest sound checkpoint; return what was passed over."""
-    found = checkpoint.read_newest(run)
-    load_weights(trainer.job.network, found.model, str(run))
-    trainer.optimizer.load({name: _tensor(array) for name, array in current_names(found.optimizer).items()})
-    trainer.progress = _from_json(found.progress, str(run))
-    return found.passed_over
+    """Restore the newest intact checkpoint; return descriptions of damaged ones."""
+    newest = checkpoint.read_newest(run)
+    load_parameters(trainer.job.network, newest.model, str(run))
+    trainer.optimizer.load({name: _tensor(array) for name, array in current_names(newest.optimizer).items()})
+    trainer.state = _from_json(newest.progress, str(run))
+    return newest.damaged
 
 
-def _as_json(progress: Progress) -> dict[str, Any]:
-    """Return the progress with its floats in hexadecimal, which loses nothing."""
-    tree = asdict(progress)
-    tree["recent"] = [value.hex() for value in progress.recent]
-    tree["best"] = None if progress.best is None else progress.best.hex()
+def _to_json(state: TrainingState) -> dict[str, Any]:
+    """Return the state as JSON; floats that later steps depend on are hexadecimal, which is exact."""
+    tree = asdict(state)
+    tree["recent"] = [value.hex() for value in state.recent]
+    tree["best"] = None if state.best is None else state.best.hex()
     return tree
 
 
-def _from_json(tree: dict[str, Any], where: str) -> Progress:
+def _from_json(tree: dict[str, Any], where: str) -> TrainingState:
     try:
-        values = {each.name: tree[each.name] for each in fields(Progress)}
+        values = {each.name: tree[each.name] for each in fields(TrainingState)}
         values["recent"] = [float.fromhex(value) for value in values["recent"]]
         values["best"] = None if values["best"] is None else float.fromhex(values["best"])
     except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"its progress lacks {error}", where=where) from None
-    return Progress(**values)
+        raise RunError(f"invalid training state in {checkpoint.PROGRESS}: {error}", where=where) from None
+    return TrainingState(**values)
 
 
 def _array(tensor: Tensor) -> tensors.Array:

@@ -1,10 +1,10 @@
-"""How large a step is, by how much of the training is done: up for a little, on, then down to nothing."""
+"""Learning rate schedule: linear warm-up, constant, linear decay to zero."""
 
 
 def learning_rate(done: float, warmup: float, decay: float) -> float:
-    """Return the share of the highest learning rate after `done`, from 0 to 1, of the training.
+    """Return the fraction of the peak learning rate after the fraction `done` of the training.
 
-    It rises over the first share `warmup` of the training and falls over the last share `decay`.
+    It rises linearly during the first fraction `warmup` and falls linearly during the last fraction `decay`.
     """
     rise = min(1.0, done / warmup) if warmup else 1.0
     fall = min(1.0, (1.0 - done) / decay)

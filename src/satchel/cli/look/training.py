@@ -15,10 +15,9 @@ def training(
 ) -> View:
     """Print or draw the validation loss, or the bits per byte, at each measured step of one or more trainings."""
     from satchel import api, charts
-    from satchel.api.report import curve_of
     from satchel.errors import RunError
 
-    results = {run: curve_of(api.load_model(run)) for run in runs.split(",")}
+    results = {run: api.load_model(run).validation_curve() for run in runs.split(",")}
     for run, (_, curve) in results.items():
         if not curve:
             raise RunError("has no validation measurements", "train with --valid 0.05", where=run)

@@ -1,0 +1,117 @@
+"""Write pairs of source and target texts."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from satchel import durable
+from satchel.data.bpe_dropout import merge_parts
+from satchel.data.examples import write_examples
+from satchel.data.pairs import held_out_pairs
+from satchel.data.tokens import TokenCounts
+from satchel.errors import DataError
+from satchel.progress import Progress
+from satchel.runs import folder as runs
+from satchel.text.reading import Corpus, file_source, lines
+from satchel.text.tables import TextPair, column_text, read_json_lines, read_pairs
+from satchel.text.tokenizer import Tokenizer
+from satchel.training.examples.common import (
+    Examples,
+    choose_tokenizer,
+    fraction,
+    learn_tokenizer,
+    require_rows,
+    split,
+    valid_corpus,
+)
+from satchel.training.plan import Plan
+
+
+def write_pairs(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: Progress) -> Examples:
+    """Write the tokens of the training pairs, and the texts of the held-out pairs if there are any.
+
+    Pairs with an empty side, or with a side longer than the context, are dropped and counted.
+    """
+    settings: Any = plan.settings
+    context: int = settings.model.context
+    progress("reading", None)
+    all_pairs = list(read_pairs(corpus))
+    pairs = [pair for pair in all_pairs if pair.source.strip() and pair.target.strip()]
+    if not pairs:
+        raise DataError(
+            f"found {len(all_pairs):,} pairs, none of them with both a source and a target",
+            "check the columns with `satchel data`",
+            where=corpus.name,
+        )
+    is_valid_R = np.zeros(len(pairs), bool)
+    if fraction(plan):
+        is_valid_R = held_out_pairs(pairs, fraction(plan), plan.settings.training.seed)
+    train, valid = split(pairs, is_valid_R, plan, "pair")
+    tokenizer, source_tokenizer = _tokenizers(train, plan, corpus.name, progress)
+    if settings.training.merge_dropout:
+        merge_parts(tokenizer)  # raises an error if the tokenizer has no merges
+    progress("tokenizing", None)
+    short = _short(train, source_tokenizer or tokenizer, tokenizer, context)
+    if not short:
+        raise DataError(
+            f"found no pair with at most {context:,} tokens on each side", "increase model.context", where=corpus.name
+        )
+    sha256 = corpus.identity()
+
+    def write(name: str, tokenizer: Tokenizer, texts: Sequence[str]) -> TokenCounts:
+        with folder.create(name) as handle:
+            return write_examples(handle, tokenizer, texts, sha256, lambda done: None)
+
+    counts = write(runs.TRAIN_TOKENS, tokenizer, [pair.target for pair in short])
+    source_counts = write(runs.TRAIN_SOURCES, source_tokenizer or tokenizer, [pair.source for pair in short])
+    if other := valid_corpus(plan):
+        valid = require_rows(read_pairs(other), other.name, "pairs")
+    if valid:
+        folder.write(runs.VALID_PAIRS, b"".join(map(_json_line, valid)))
+    facts = {
+        "counts": asdict(counts),
+        "source_counts": asdict(source_counts),
+        "left_out": {"empty": len(all_pairs) - len(pairs), "long": len(train) - len(short)},
+        "repaired": dict(corpus.repaired),
+    }
+    return Examples(tokenizer, sha256, facts, source_tokenizer=source_tokenizer)
+
+
+def read_valid_pairs(run: Path) -> list[TextPair]:
+    """Return the held-out pairs of a run; empty if there are none."""
+    path = run / runs.VALID_PAIRS
+    if not path.exists():
+        return []
+    source, where = file_source(path), str(path)
+    rows = read_json_lines(lines(Corpus(where, (source,)).texts(source)), where)
+    return [TextPair(column_text(row, "source", where), column_text(row, "target", where), row.line) for row in rows]
+
+
+def _json_line(pair: TextPair) -> bytes:
+    return json.dumps({"source": pair.source, "target": pair.target}, ensure_ascii=False).encode() + b"\n"
+
+
+def _tokenizers(
+    pairs: Sequence[TextPair], plan: Plan, where: str, progress: Progress
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Return the tokenizer of targets, and that of sources if it is a different one."""
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    if plan.tokenizer is not None or plan.settings.tokenizer.joint:
+        return choose_tokenizer([*sources, *targets], plan, where, progress), None
+    return choose_tokenizer(targets, plan, where, progress), learn_tokenizer(sources, plan, where)
+
+
+def _short(pairs: Sequence[TextPair], sources: Tokenizer, targets: Tokenizer, context: int) -> list[TextPair]:
+    """Return the pairs with at most `context` tokens on each side, including the boundary."""
+    lengths = [
+        [len(encoding.ids) for encoding in tokenizer.encode_pieces(texts, [True] * len(texts))]
+        for texts, tokenizer in (
+            ([pair.source for pair in pairs], sources),
+            ([pair.target for pair in pairs], targets),
+        )
+    ]
+    return [pair for pair, *both in zip(pairs, *lengths, strict=True) if max(both) < context]

@@ -1,0 +1,1 @@
+"""Training jobs: for each task, the network, its batches and its loss."""
