@@ -109,7 +109,7 @@ def test_labels_are_traced_too(network_of: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", test_pair.SETTINGS)
 def test_translators_are_traced_with_what_they_look_at_in_the_source(name: str) -> None:
-    network = TranslationNetwork(test_pair.made(test_pair.SETTINGS[name])).double().eval()
+    network = TranslationNetwork(test_pair.make_pair(test_pair.SETTINGS[name])).double().eval()
     source, target = np.array([1, 2, 3]), np.array([4, 5])
     trace = of_pair(network, (source, target), (12, 10), source="abc.", tokens="<de", told=Told())
     assert trace.logits.shape == (3, 11)

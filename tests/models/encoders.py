@@ -1,4 +1,4 @@
-"""Small encoders of every kind, for tests that hold for all."""
+"""Small encoders of every kind."""
 
 import torch
 
@@ -51,15 +51,15 @@ SETTINGS: dict[str, DanSettings | WindowSettings | RecurrentSettings | Transform
     "near senses": backpack(nearness=0.7),
 }
 
-# Those that make something of any vectors; the senses of a table are those of words.
+# Encoders with `contextualise`; a table has sense vectors for ids only.
 OF_VECTORS = [name for name in SETTINGS if name != "table of senses"]
 
 
 def make(name: str, *, causal: bool = True, seed: int = 0) -> CausalEncoder:
-    """Return a small encoder with random weights, in float64, as it is after training."""
+    """Return a small encoder in float64, with random weights where the initial weights are zero."""
     torch.manual_seed(seed)
     encoder = build_encoder(SETTINGS[name], VOCABULARY, causal=causal)
     for parameter in encoder.parameters():
         if parameter.dim() > 1 and not parameter.any():
-            torch.nn.init.normal_(parameter, std=0.02)  # what begins as nothing is something after training
+            torch.nn.init.normal_(parameter, std=0.02)
     return encoder.double().eval()

@@ -1,4 +1,4 @@
-"""One contract for all encoders: vectors in, as many out; nobody sees what comes later; going on equals the whole."""
+"""The contract of encoders: shapes, causality, incremental decoding, padding, sites."""
 
 import io
 
@@ -20,7 +20,7 @@ def batch(rows: int = 3, length: int = 9, seed: int = 1) -> torch.Tensor:
 @pytest.mark.item(12)
 @every_encoder
 @pytest.mark.parametrize("causal", [True, False])
-def test_as_many_vectors_come_out_as_words_go_in(name: str, causal: bool) -> None:
+def test_an_encoder_returns_one_vector_per_token(name: str, causal: bool) -> None:
     encoder = make(name, causal=causal)
     for length in (1, 2, 9):
         encoded = encoder.encode(batch(2, length))
@@ -31,7 +31,7 @@ def test_as_many_vectors_come_out_as_words_go_in(name: str, causal: bool) -> Non
 
 @pytest.mark.item(12, 64)
 @every_encoder
-def test_encoders_stack_on_each_other(name: str) -> None:
+def test_encoders_stack(name: str) -> None:
     for other in ("lstm", "learned"):
         first, second = make(name), make(other, seed=1)
         stacked = second.contextualise(first.encode(batch()))
@@ -45,7 +45,7 @@ def test_encoders_stack_on_each_other(name: str) -> None:
 
 @pytest.mark.item(76, 77)
 @every_encoder
-def test_a_later_word_never_changes_an_earlier_row(name: str) -> None:
+def test_a_later_token_never_changes_an_earlier_encoding(name: str) -> None:
     encoder, ids = make(name), batch()
     before = encoder.encode(ids)
     for place in range(1, 9):
@@ -56,7 +56,7 @@ def test_a_later_word_never_changes_an_earlier_row(name: str) -> None:
 
 @pytest.mark.item(77)
 @pytest.mark.parametrize("name", OF_VECTORS)
-def test_the_gradient_of_a_row_in_later_words_is_exactly_zero(name: str) -> None:
+def test_the_gradient_of_an_encoding_at_later_tokens_is_exactly_zero(name: str) -> None:
     encoder = make(name)
     x = encoder.embed(batch(1)).detach().requires_grad_()
     for place in (0, 4):
@@ -65,7 +65,7 @@ def test_the_gradient_of_a_row_in_later_words_is_exactly_zero(name: str) -> None
 
 
 @pytest.mark.parametrize("name", [name for name in OF_VECTORS if name != "no blocks"])
-def test_an_encoder_that_is_not_causal_sees_both_ways(name: str) -> None:
+def test_an_encoder_that_is_not_causal_depends_on_both_sides(name: str) -> None:
     encoder = make(name, causal=False)
     x = encoder.embed(batch(1)).detach().requires_grad_()
     (gradient,) = torch.autograd.grad(encoder.contextualise(x)[0, 4].square().sum(), x)
@@ -75,20 +75,20 @@ def test_an_encoder_that_is_not_causal_sees_both_ways(name: str) -> None:
 
 @pytest.mark.item(78)
 @every_encoder
-def test_going_on_word_by_word_or_in_pieces_equals_encoding_the_whole(name: str) -> None:
+def test_incremental_decoding_equals_encoding_the_whole_sequence(name: str) -> None:
     encoder, ids = make(name), batch()
     whole = encoder.encode(ids)
     for pieces in ([1] * 9, [9], [4, 1, 4], [2, 7]):
-        state, found, start = encoder.start(3), [], 0
+        state, encodings, start = encoder.start(3), [], 0
         for length in pieces:
             encoded, state = encoder.step(ids[:, start : start + length], state)
-            found.append(encoded)
+            encodings.append(encoded)
             start += length
-        torch.testing.assert_close(torch.cat(found, dim=1), whole, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(torch.cat(encodings, dim=1), whole, rtol=1e-12, atol=1e-12)
 
 
 @every_encoder
-def test_a_state_can_be_gone_on_from_twice_and_its_rows_chosen(name: str) -> None:
+def test_a_state_can_be_continued_twice_and_its_rows_selected(name: str) -> None:
     encoder, ids = make(name), batch()
     _, state = encoder.step(ids[:, :5], encoder.start(3))
     rows = torch.tensor([2, 0, 0, 1])
@@ -118,7 +118,7 @@ def test_padding_changes_nothing(name: str, causal: bool) -> None:
 
 @pytest.mark.item(84)
 @every_encoder
-def test_a_batch_equals_its_rows_one_by_one(name: str) -> None:
+def test_a_batch_equals_its_rows_encoded_separately(name: str) -> None:
     encoder, ids = make(name), batch()
     whole = encoder.encode(ids)
     for row in range(3):
@@ -138,20 +138,20 @@ def test_saving_and_loading_gives_the_same_bits(name: str, causal: bool) -> None
 
 @every_encoder
 @pytest.mark.parametrize("causal", [True, False])
-def test_every_site_can_be_read_and_reading_changes_nothing(name: str, causal: bool) -> None:
+def test_every_site_can_be_recorded_without_changing_the_output(name: str, causal: bool) -> None:
     encoder, ids = make(name, causal=causal), batch()
-    with recording(encoder, "*") as found:
+    with recording(encoder, "*") as records:
         seen = encoder.encode(ids)
-    assert set(found) == set(sites(encoder))
-    assert all(values for values in found.values()), "a site that nothing passes"
+    assert set(records) == set(sites(encoder))
+    assert all(values for values in records.values()), "a site without a value"
     torch.testing.assert_close(seen, encoder.encode(ids), rtol=1e-12, atol=1e-12)
-    assert torch.equal(found["encoded"][0], seen)
+    assert torch.equal(records["encoded"][0], seen)
     with hooked(encoder, {}):
         assert torch.equal(encoder.encode(ids), encoder.encode(ids))
 
 
 @every_encoder
-def test_every_parameter_learns(name: str) -> None:
+def test_every_parameter_has_a_gradient(name: str) -> None:
     encoder = make(name).train()
     encoder.encode(torch.arange(VOCABULARY)[None]).square().sum().backward()
     without = [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
@@ -161,12 +161,12 @@ def test_every_parameter_learns(name: str) -> None:
         for name, parameter in encoder.named_parameters()
         if parameter.grad is not None and not parameter.grad.abs().any()
     ]
-    # Positions past the text have none; a bias of keys moves all scores of a row alike, which changes nothing.
+    # Learned positions after the end of the text have no gradient.
     assert not [name for name in dead if "positions" not in name]
 
 
 @pytest.mark.item(5)
-def test_a_dan_does_not_know_the_order_of_what_came_before() -> None:
+def test_a_dan_does_not_depend_on_the_order_of_tokens() -> None:
     encoder = make("dan")
     ids = torch.tensor([[1, 2, 3, 4]])
     shuffled = torch.tensor([[3, 1, 4, 2]])
@@ -176,7 +176,7 @@ def test_a_dan_does_not_know_the_order_of_what_came_before() -> None:
 
 
 @pytest.mark.item(6)
-def test_a_window_knows_the_order_and_is_blind_beyond() -> None:
+def test_a_window_depends_on_the_order_but_not_on_tokens_outside() -> None:
     encoder = make("window")
     ids = torch.tensor([[1, 2, 3, 4, 5]])
     last = encoder.encode(ids)[:, -1]
@@ -188,20 +188,20 @@ def test_a_window_knows_the_order_and_is_blind_beyond() -> None:
 @pytest.mark.parametrize(
     ("name", "knows"), [("no positions", False), ("learned", True), ("rotary", True), ("dan", False)]
 )
-def test_only_positions_tell_a_shuffled_text_apart(name: str, knows: bool) -> None:
+def test_only_position_encodings_distinguish_a_shuffled_text(name: str, knows: bool) -> None:
     encoder, ids = make(name, causal=False), batch(1)
     order = torch.tensor([4, 2, 7, 0, 8, 1, 5, 3, 6])
     plain, shuffled = encoder.encode(ids).mean(dim=1), encoder.encode(ids[:, order]).mean(dim=1)
     assert torch.allclose(plain, shuffled, rtol=1e-9, atol=1e-12) != knows
 
 
-def test_learned_positions_end_where_the_context_does() -> None:
+def test_learned_positions_are_limited_to_the_context() -> None:
     with pytest.raises(AssertionError, match="found 17 positions, expected 16"):
         make("learned").encode(batch(1, 17))
     assert make("rotary").encode(batch(1, 40)).shape == (1, 40, 12)
 
 
-def test_an_encoder_of_ones_own_needs_just_contextualise() -> None:
+def test_a_custom_encoder_defines_contextualise_only() -> None:
     from satchel.models.encoder import Encoder
 
     class Mine(Encoder):

@@ -1,4 +1,4 @@
-"""Counting a network without making it gives what the made one has and does."""
+"""Costs counted on the meta device equal those of a real network."""
 
 import pytest
 import torch
@@ -14,12 +14,12 @@ from tests.models.encoders import SETTINGS, VOCABULARY
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_parameters_are_those_of_the_modules(name: str) -> None:
+def test_the_parameters_equal_those_of_the_modules(name: str) -> None:
     with meta_device():
         counted = count(build_encoder(SETTINGS[name], VOCABULARY, causal=True), 16)
-    made = build_encoder(SETTINGS[name], VOCABULARY, causal=True)
-    assert counted.parameters == sum(parameter.numel() for parameter in made.parameters())
-    network = LanguageNetwork(made)
+    encoder = build_encoder(SETTINGS[name], VOCABULARY, causal=True)
+    assert counted.parameters == sum(parameter.numel() for parameter in encoder.parameters())
+    network = LanguageNetwork(encoder)
     assert count(network, 16).parameters == counted.parameters, "tied vectors are counted once"
     assert "other" not in {cost.component for cost in counted.components}
 
@@ -29,12 +29,12 @@ def _look(value: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", ["learned", "narrow", "wide", "own widths", "modern", "post-norm", "dan", "window"])
-def test_the_operations_are_those_that_torch_counts(name: str) -> None:
+def test_the_operations_equal_those_counted_by_torch(name: str) -> None:
     length = 12
-    # Averaging all words takes one vector through the net, not one for each word: counted is the other.
+    # A DAN that is not causal computes one mean per text; the count assumes one per token.
     encoder = build_encoder(SETTINGS[name], VOCABULARY, causal=name == "dan")
     network = LanguageNetwork(encoder)
-    # torch has no count for its fused attention on a processor: what is watched is done with plain products.
+    # PyTorch does not count fused attention on CPUs; recording the weights selects explicit products.
     watched = {name: _look for name in sites(network) if name.endswith("attention.weights")}
     with hooked(network, watched), FlopCounterMode(display=False) as counter:
         network(torch.zeros(1, length, dtype=torch.long))
@@ -44,7 +44,7 @@ def test_the_operations_are_those_that_torch_counts(name: str) -> None:
 
 
 @pytest.mark.item(61)
-def test_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -> None:
+def test_the_feed_forward_network_has_two_thirds_of_a_block() -> None:
     settings = gpt2(width=512, layers=6, heads=8, bias=False, norm="none", positions="none")
     with meta_device():
         costs = {cost.component: cost for cost in count(Transformer(settings, 1000, causal=True), 128).components}
@@ -58,12 +58,12 @@ def test_by_component_the_feed_forward_net_has_two_thirds_of_a_block() -> None:
 @pytest.mark.parametrize(
     "preset", [each for each in PRESETS.values() if each.name != "gpt3-xl"], ids=lambda each: each.name
 )
-def test_the_presets_have_about_what_the_papers_print(preset: Preset) -> None:
+def test_the_presets_have_about_the_published_number_of_parameters(preset: Preset) -> None:
     assert preset.count().parameters == pytest.approx(preset.published, rel=0.07)
 
 
 @pytest.mark.item(63)
-def test_the_sizes_of_gpt3_and_their_two_misprints() -> None:
+def test_the_sizes_of_gpt3_and_two_misprints() -> None:
     names = [name for name in PRESETS if name.startswith("gpt3")]
     assert len(names) == 8
     assert PRESETS["gpt3-small"].count().parameters == 125_226_240
@@ -76,7 +76,7 @@ def test_the_sizes_of_gpt3_and_their_two_misprints() -> None:
     assert "5120" in PRESETS["gpt3-13b"].note
 
 
-def test_the_named_sizes_are_the_promised_ones() -> None:
+def test_the_named_sizes_have_the_documented_number_of_parameters() -> None:
     assert {name: size_tree("transformer", name)["width"] for name in SIZES} == {
         "nano": 128, "tiny": 256, "micro": 384, "mini": 640, "small": 768,
     }  # fmt: skip

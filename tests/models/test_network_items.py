@@ -1,4 +1,4 @@
-"""What the lectures say of recurrence, attention, depth and positions, on networks that learn in a second."""
+"""Lecture items on recurrence, attention, depth and positions, with networks that train in a second."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ NAMES, FILLERS = 8, 4
 
 
 def names_and_talk(texts: int, distance: int) -> tuple[Tensor, Tensor]:
-    """Return texts that begin with a name, go on with other words, and ask at their end which name it was."""
+    """Return texts of a name, other tokens, and a final token after which the name is the target."""
     names_B = torch.randint(0, NAMES, (texts,))
     talk_BT = torch.randint(NAMES, NAMES + FILLERS, (texts, distance))
     asked_B1 = torch.full((texts, 1), NAMES + FILLERS)
@@ -29,7 +29,7 @@ def names_and_talk(texts: int, distance: int) -> tuple[Tensor, Tensor]:
 
 
 def recalled(encoder: CausalEncoder, distances: tuple[int, ...], updates: int = 100) -> dict[int, float]:
-    """Train an encoder to recall names over the farthest of some distances; return how often it does, by distance."""
+    """Train an encoder to recall a name at the largest distance; return the accuracy by distance."""
     torch.manual_seed(0)
     head = nn.Linear(encoder.width, NAMES)
     parameters = [*encoder.parameters(), *head.parameters()]
@@ -46,24 +46,26 @@ def recalled(encoder: CausalEncoder, distances: tuple[int, ...], updates: int = 
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
     with torch.no_grad():
-        asked = {distance: names_and_talk(500, distance) for distance in distances}
-        return {each: float((answers(ids).argmax(-1) == names).float().mean()) for each, (ids, names) in asked.items()}
+        questions = {distance: names_and_talk(500, distance) for distance in distances}
+        return {
+            each: float((answers(ids).argmax(-1) == names).float().mean()) for each, (ids, names) in questions.items()
+        }
 
 
 @pytest.mark.item(11, 66)
-def test_an_rnn_forgets_a_name_and_attention_finds_it_in_one_layer() -> None:
+def test_attention_recalls_a_name_that_an_rnn_forgets() -> None:
     torch.manual_seed(0)
     vocabulary, distances = NAMES + FILLERS + 1, (2, 60)
     attends = TransformerSettings(width=32, layers=1, heads=2, context=64, positions="none")
-    found = recalled(build_encoder(attends, vocabulary, causal=True), distances)
-    assert min(found.values()) > 0.95
+    accuracies = recalled(build_encoder(attends, vocabulary, causal=True), distances)
+    assert min(accuracies.values()) > 0.95
     recurs = RecurrentSettings(kind="rnn", width=32)
     assert recalled(build_encoder(recurs, vocabulary, causal=True), distances)[60] < 0.5
 
 
 @pytest.mark.item(66)
-def test_attention_has_one_step_to_the_farthest_word_and_recurrence_as_many_as_lie_between() -> None:
-    """What the last vector owes the first word does not fade with the distance, if all words are alike."""
+def test_gradients_vanish_with_the_distance_in_an_rnn_but_not_with_attention() -> None:
+    """With equal tokens, the gradient of the last output at the first token does not decrease with the distance."""
 
     def owed(encoder: CausalEncoder, length: int) -> float:
         x_BTD = torch.linspace(-1, 1, encoder.width).expand(1, length, -1).clone().requires_grad_()
@@ -81,8 +83,8 @@ def test_attention_has_one_step_to_the_farthest_word_and_recurrence_as_many_as_l
 
 
 @pytest.mark.item(26)
-def test_queries_are_learned_so_that_a_word_finds_what_belongs_to_it() -> None:
-    """Compared as they are, words find themselves; what they learn to ask for is their partner."""
+def test_learned_queries_attend_to_the_partner_of_a_token() -> None:
+    """Without projections a token attends to itself; with a learned query projection it attends to its partner."""
     torch.manual_seed(0)
     words = 6
     partner = torch.arange(words).roll(words // 2)
@@ -94,9 +96,9 @@ def test_queries_are_learned_so_that_a_word_finds_what_belongs_to_it() -> None:
     x_BTD = identity[None]
 
     def looked_at() -> Tensor:
-        with torch.no_grad(), recording(attention, "weights") as found:
+        with torch.no_grad(), recording(attention, "weights") as records:
             attention(x_BTD)
-        return found["weights"][0][0, 0].argmax(dim=-1)
+        return records["weights"][0][0, 0].argmax(dim=-1)
 
     assert looked_at().tolist() == list(range(words))
     weight = attention.project.weight
@@ -105,33 +107,33 @@ def test_queries_are_learned_so_that_a_word_finds_what_belongs_to_it() -> None:
         optimizer.zero_grad()
         F.cross_entropy(10 * attention(x_BTD)[0], partner).backward()
         assert weight.grad is not None
-        weight.grad[words:] = 0  # keys and values stay as they are: what is learned is W^Q
+        weight.grad[words:] = 0  # only W^Q is trained
         optimizer.step()
     assert looked_at().tolist() == partner.tolist()
     assert not torch.allclose(weight[:words], identity, atol=0.5)
 
 
 def at_depth(**options: Any) -> tuple[float, float]:
-    """Return how large the vectors after many layers are, and the gradient before them, beside those of one layer."""
-    found = []
+    """Return the ratios of output norm and input gradient norm of a deep network to those of one layer."""
+    scales = []
     for layers in (1, 24):
         torch.manual_seed(0)
         settings = TransformerSettings(width=32, layers=layers, heads=2, **options)
         encoder = Transformer(settings, 5, causal=True)
         for name, parameter in encoder.named_parameters():
-            if parameter.dim() > 1:  # as if something had been learned
+            if parameter.dim() > 1:  # larger than the initial weights
                 nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5 if "embedding" not in name else 1.0)
         x_BTD = torch.randn(1, 8, 32, requires_grad=True)
         encoded = encoder.contextualise(x_BTD)
         (encoded * torch.randn_like(encoded)).sum().backward()
         assert x_BTD.grad is not None
-        found.append((float(encoded.detach().norm()), float(x_BTD.grad.norm())))
-    (size, gradient), (deep_size, deep_gradient) = found
+        scales.append((float(encoded.detach().norm()), float(x_BTD.grad.norm())))
+    (size, gradient), (deep_size, deep_gradient) = scales
     return deep_size / size, deep_gradient / gradient
 
 
 @pytest.mark.item(58)
-def test_residuals_keep_gradients_from_getting_too_large_or_too_small_with_depth() -> None:
+def test_residual_connections_keep_the_scale_of_gradients_with_depth() -> None:
     for activation in ("relu", "squared-relu"):
         _, kept = at_depth(feedforward=activation)
         assert 0.5 < kept < 2
@@ -142,7 +144,7 @@ def test_residuals_keep_gradients_from_getting_too_large_or_too_small_with_depth
 
 
 @pytest.mark.item(59)
-def test_norms_keep_the_scale_of_deep_networks_and_can_be_left_out() -> None:
+def test_norms_keep_the_scale_of_activations_with_depth() -> None:
     for place in ("pre", "post"):
         size, gradient = at_depth(norm=place)
         assert size == pytest.approx(1, abs=0.1)
@@ -154,10 +156,10 @@ def test_norms_keep_the_scale_of_deep_networks_and_can_be_left_out() -> None:
 @pytest.mark.item(74)
 @torch.no_grad()
 @pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal", "rotary"])
-def test_without_positions_what_stood_before_cannot_be_told_from_what_comes_after(positions: Any) -> None:
-    """Letter counting: who sees the whole string and no places gives a letter the same vector wherever the others are.
+def test_without_positions_earlier_and_later_tokens_are_indistinguishable(positions: Any) -> None:
+    """Letter counting: without positions and mask, the vector of a letter does not depend on the order of the others.
 
-    A causal network still can: what it sees is what stood before.
+    A causal network distinguishes them: it attends to earlier letters only.
     """
     torch.manual_seed(0)
     settings = TransformerSettings(width=16, layers=2, heads=2, positions=positions)
@@ -183,13 +185,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.item(96)
-def test_every_family_is_measured_on_the_same_held_out_text_in_the_same_unit(verse: Path, tmp_path: Path) -> None:
+def test_all_families_are_evaluated_on_the_same_held_out_text_in_the_same_unit(verse: Path, tmp_path: Path) -> None:
     for kind, settings in FAMILIES.items():
         budget: dict[str, Any] = {} if kind == "ngram" else {"steps": 2}
         satchel.train(verse, model=kind, tokenizer="char", valid=0.2, settings=settings, out=tmp_path / kind, **budget)
     runs = [tmp_path / kind for kind in FAMILIES]
-    found = compare(runs)
-    assert found.metric == "bits_per_byte"
-    assert [row.value for row in found.rows] == pytest.approx(
+    comparison = compare(runs)
+    assert comparison.metric == "bits_per_byte"
+    assert [row.value for row in comparison.rows] == pytest.approx(
         [satchel.load(run).evaluate().bits_per_byte for run in runs]
     )

@@ -1,4 +1,4 @@
-"""The contract of pair models: what all of them promise."""
+"""The contract of pair models."""
 
 from typing import Any
 
@@ -46,28 +46,28 @@ SETTINGS: dict[str, PairSettings] = {
 
 @pytest.fixture(params=SETTINGS)
 def pair(request: pytest.FixtureRequest) -> PairModel:
-    return made(SETTINGS[request.param])
+    return make_pair(SETTINGS[request.param])
 
 
-def made(settings: PairSettings, seed: int = 0) -> PairModel:
+def make_pair(settings: PairSettings, seed: int = 0) -> PairModel:
     torch.manual_seed(seed)
-    found = build_pair(settings, SOURCE_IDS, IDS).double().eval()
-    for parameter in found.parameters():  # some begin at zero, and would hide what is wrong
+    pair = build_pair(settings, SOURCE_IDS, IDS).double().eval()
+    for parameter in pair.parameters():  # zeros would hide errors
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.3)
-    return found
+    return pair
 
 
 def ids(rows: int, length: int, most: int, seed: int = 1) -> Tensor:
     return torch.randint(0, most, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-def close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 
 @torch.no_grad()
-def test_a_step_is_as_good_as_the_whole(pair: PairModel) -> None:
+def test_incremental_decoding_equals_encoding_the_whole_target(pair: PairModel) -> None:
     source, target = ids(3, 5, IDS), ids(3, 6, IDS)
     memory = pair.read(source)
     whole = pair.encode(target, memory)
@@ -90,9 +90,9 @@ def test_padding_changes_nothing(pair: PairModel) -> None:
         close(together[row : row + 1], alone)
 
 
-def test_nothing_later_is_seen_and_all_of_the_source_is(pair: PairModel) -> None:
+def test_encodings_depend_on_the_whole_source_and_on_no_later_target_token(pair: PairModel) -> None:
     source, target = ids(2, 5, IDS), ids(2, 6, IDS)
-    if not pair.takes_padding:  # its last token is the target's first
+    if not pair.takes_padding:  # the last source token is the first target token
         source[:, -1] = target[:, 0]
     for place in range(6):
         other = target.clone()
@@ -110,13 +110,13 @@ def test_nothing_later_is_seen_and_all_of_the_source_is(pair: PairModel) -> None
 
 
 @torch.no_grad()
-def test_rows_of_one_text_share_what_was_read(pair: PairModel) -> None:
+def test_rows_of_one_source_share_its_memory(pair: PairModel) -> None:
     source = ids(3, 5, IDS)
     memory = pair.read(source)
     state = pair.start(memory, rows=2)
     first = ids(6, 1, IDS)
     _, state = pair.step(first, state)
-    # The two rows of each text change places; then the second text is left out.
+    # Swap the two rows of each source, then drop the second source.
     state = state.select(torch.tensor([1, 0, 3, 2, 5, 4]))
     state = state.select(torch.tensor([0, 1, 4, 5]), torch.tensor([0, 2]))
     second = ids(4, 1, IDS, seed=2)
@@ -129,26 +129,26 @@ def test_rows_of_one_text_share_what_was_read(pair: PairModel) -> None:
 
 
 @torch.no_grad()
-def test_watching_every_site_changes_nothing(pair: PairModel) -> None:
+def test_recording_every_site_changes_nothing(pair: PairModel) -> None:
     source, target = ids(2, 5, IDS), ids(2, 4, IDS)
     keep = torch.arange(5) < torch.tensor([5, 2])[:, None]
     plain = pair.encode(target, pair.read(source, keep))
-    with recording(pair, "*") as found:
+    with recording(pair, "*") as records:
         watched = pair.encode(target, pair.read(source, keep))
     close(watched, plain)
-    assert set(found) == set(sites(pair))
+    assert set(records) == set(sites(pair))
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["lstm general current", "lstm additive previous", "transformer", "backpack"])
-def test_weights_are_shares_and_padding_gets_none(kind: str) -> None:
-    pair = made(SETTINGS[kind])
+def test_weights_sum_to_one_and_are_zero_on_padding(kind: str) -> None:
+    pair = make_pair(SETTINGS[kind])
     source, target = ids(2, 5, IDS), ids(2, 4, IDS)
     keep = torch.arange(5) < torch.tensor([5, 2])[:, None]
-    with recording(pair, "alignment", "*.cross.weights", "sense_weights") as found:
+    with recording(pair, "alignment", "*.cross.weights", "sense_weights") as records:
         pair.encode(target, pair.read(source, keep))
-    assert found
-    for values in found.values():
+    assert records
+    for values in records.values():
         weights = torch.cat(values, dim=-2)
         assert weights.shape[-2] == 4
         close(weights.sum(dim=-1), torch.ones(weights.shape[:-1], dtype=weights.dtype))
@@ -156,23 +156,23 @@ def test_weights_are_shares_and_padding_gets_none(kind: str) -> None:
 
 
 @torch.no_grad()
-def test_a_backpack_is_a_sum_over_senses_of_both_texts() -> None:
-    pair = made(SETTINGS["backpack"])
+def test_a_backpack_is_a_sum_over_senses_of_source_and_target() -> None:
+    pair = make_pair(SETTINGS["backpack"])
     source, target = ids(1, 5, IDS), ids(1, 4, IDS)
-    with recording(pair, "source_senses", "senses", "sense_weights") as found:
+    with recording(pair, "source_senses", "senses", "sense_weights") as records:
         encoded = pair.encode(target, pair.read(source))
     by_source_position = [
-        found[name][0][each.unique(return_inverse=True)[1][0]]
+        records[name][0][each.unique(return_inverse=True)[1][0]]
         for name, each in (("source_senses", source), ("senses", target))
     ]
-    expected = torch.einsum("nts,snd->td", found["sense_weights"][0][0], torch.cat(by_source_position))
+    expected = torch.einsum("nts,snd->td", records["sense_weights"][0][0], torch.cat(by_source_position))
     close(encoded[0], expected)
-    # The table that answers where nothing is watched is the same.
+    # Cached sense vectors give the same output.
     close(pair.encode(target, pair.read(source)), encoded)
 
 
 @torch.no_grad()
-def test_words_are_shared_where_they_are_said_to_be() -> None:
+def test_source_and_target_share_an_embedding_if_configured() -> None:
     for settings in (
         TransformerPairSettings(**SMALL),
         RecurrentPairSettings(width=16),
@@ -186,8 +186,8 @@ def test_words_are_shared_where_they_are_said_to_be() -> None:
 
 
 @torch.no_grad()
-def test_decoding_only_is_a_language_model_of_both_texts() -> None:
-    pair = made(SETTINGS["decoder-only"])
+def test_a_decoder_only_model_is_a_language_model_of_source_and_target() -> None:
+    pair = make_pair(SETTINGS["decoder-only"])
     end = IDS - 1
     source, target = torch.tensor([[3, 1, 4, end]]), torch.tensor([[end, 5, 9]])
     encoded = pair.encode(target, pair.read(source))

@@ -1,4 +1,4 @@
-"""Whole networks against independent ones: torch's own encoder, and Hugging Face's GPT-2."""
+"""Networks compared with PyTorch's Transformer encoder and Hugging Face's GPT-2."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from satchel.tasks.language import LanguageNetwork
 
 
 @pytest.mark.item(86)
-def test_the_lectures_sketch_with_torchs_own_layers_gives_the_same_vectors() -> None:
+def test_the_code_of_the_lecture_gives_the_same_encodings() -> None:
     """The slide defines `layers` and uses `encoder_layers`; with one name for both it runs."""
     settings = gpt2(width=16, layers=3, heads=4, norm="post", feedforward="relu", hidden=64)
     ours = Transformer(settings, 11, causal=True).double()
@@ -41,13 +41,13 @@ def hugging_face() -> nn.Module:
         vocab_size=53, n_positions=40, n_embd=24, n_layer=3, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
     )
     model: nn.Module = transformers.GPT2LMHeadModel(config).eval()
-    for parameter in model.parameters():  # larger than at the start, so that every part shows
+    for parameter in model.parameters():  # larger than the initial weights, so that every part has an effect
         parameter.data = torch.randn_like(parameter) * 0.2
     return model
 
 
 def copied(theirs: nn.Module) -> LanguageNetwork:
-    """Return our network with the weights of a GPT-2, whose matrices stand the other way round."""
+    """Return our network with the weights of a GPT-2, whose matrices are transposed."""
     settings = gpt2(width=24, layers=3, heads=4, context=40, feedforward="gelu-tanh")
     ours = LanguageNetwork(Transformer(settings, 53, causal=True))
     state = theirs.state_dict()
@@ -68,22 +68,22 @@ def copied(theirs: nn.Module) -> LanguageNetwork:
         ):
             for part in ("weight", "bias"):
                 names[f"blocks.{number}.{mine}.{part}"] = f"h.{number}.{other}.{part}"
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for mine, other in names.items():
         value = state[f"transformer.{other}"]
-        found[mine] = value.T if other.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")) else value
-    ours.encoder.load_state_dict(found)
+        weights[mine] = value.T if other.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")) else value
+    ours.encoder.load_state_dict(weights)
     return ours.eval()
 
 
-def test_the_logits_are_those_of_gpt2(hugging_face: nn.Module) -> None:
+def test_logits_equal_those_of_gpt2(hugging_face: nn.Module) -> None:
     ids = torch.randint(0, 53, (4, 40))
     with torch.inference_mode():
         ours, theirs = copied(hugging_face)(ids), hugging_face(ids).logits
     assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
-def test_greedy_continuations_are_those_of_gpt2(hugging_face: nn.Module) -> None:
+def test_greedy_continuations_equal_those_of_gpt2(hugging_face: nn.Module) -> None:
     ours, theirs = copied(hugging_face).double(), hugging_face.double()
     generator = torch.Generator().manual_seed(1)
     with torch.inference_mode():

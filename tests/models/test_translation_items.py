@@ -1,4 +1,4 @@
-"""What the lectures say of reading one text and writing another, item by item."""
+"""Lecture items on translation."""
 
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,14 @@ def learned(tmp_path: Path, rows: list[tuple[str, str]], tokenizer: str = "word"
 def test_the_lectures_sentence_is_translated_and_aligned(tmp_path: Path) -> None:
     model = learned(tmp_path, [(SWEDISH, ENGLISH)], steps=150)
     assert model.translate(SWEDISH).target == ENGLISH
-    found = model.align(SWEDISH)
-    assert found.source == (*SWEDISH.split(), "<end>")
-    assert found.target == (*ENGLISH.split(), "<end>")
-    np.testing.assert_allclose(found.values.sum(axis=1), 1, atol=1e-5)
+    alignment = model.align(SWEDISH)
+    assert alignment.source == (*SWEDISH.split(), "<end>")
+    assert alignment.target == (*ENGLISH.split(), "<end>")
+    np.testing.assert_allclose(alignment.values.sum(axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.item(44)
-def test_other_transductions_are_pairs_too(tmp_path: Path) -> None:
+def test_other_string_transductions_are_trained_as_pairs(tmp_path: Path) -> None:
     rows = [
         ("the dog chased a cat", "( S ( NP the dog ) ( VP chased ( NP a cat ) ) )"),
         ("dogs sleep", "( S ( NP dogs ) ( VP sleep ) )"),
@@ -59,7 +59,7 @@ def test_other_transductions_are_pairs_too(tmp_path: Path) -> None:
 
 @pytest.mark.item(45)
 @pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
-def test_recurrent_networks_read_and_write(kind: Any) -> None:
+def test_recurrent_networks_translate(kind: Any) -> None:
     pair = build_pair(RecurrentPairSettings(kind=kind, width=8), 5, 5)
     assert isinstance(pair, RecurrentPair)
     assert isinstance(pair.reader, Recurrent)
@@ -68,14 +68,14 @@ def test_recurrent_networks_read_and_write(kind: Any) -> None:
 
 @pytest.mark.item(46)
 @torch.no_grad()
-def test_without_attention_a_few_numbers_are_all_that_is_known_of_a_source() -> None:
+def test_without_attention_the_decoder_knows_the_source_by_its_summary_only() -> None:
     pair = build_pair(RecurrentPairSettings(width=8, attention="none"), 20, 20)
     assert isinstance(pair, RecurrentPair)
     target = torch.tensor([[19, 1, 2]])
     for length in (2, 40):
         read = pair.read(torch.randint(0, 19, (1, length)))
         assert read.summary_BD.shape == (1, 8)
-        # Whatever the states were: who has the same summary writes the same.
+        # Sources with the same summary have the same translation, whatever their states.
         other = RecurrentMemory(torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool), read.summary_BD)
         torch.testing.assert_close(pair.encode(target, other), pair.encode(target, read))
     looks = build_pair(RecurrentPairSettings(width=8), 20, 20)
@@ -86,7 +86,7 @@ def test_without_attention_a_few_numbers_are_all_that_is_known_of_a_source() -> 
 
 
 def norms(encoder: Any, length: int) -> list[float]:
-    """Return how much the last encoding depends on each word."""
+    """Return the gradient norm of the last encoding at each token."""
     x = torch.randn(1, length, encoder.width, requires_grad=True)
     encoder.contextualise(x)[0, -1].sum().backward()
     assert x.grad is not None
@@ -94,16 +94,16 @@ def norms(encoder: Any, length: int) -> list[float]:
 
 
 @pytest.mark.item(47, 48)
-def test_what_was_read_long_ago_counts_less_and_less() -> None:
-    """The gradient at early words of an untrained rnn vanishes; the last words are known best."""
+def test_the_influence_of_early_tokens_decreases_in_an_rnn() -> None:
+    """The gradient of an untrained RNN vanishes at early tokens."""
     torch.manual_seed(0)
-    found = norms(Recurrent(RecurrentSettings(kind="rnn", width=32), 3, causal=True), 40)
-    assert found[0] < 1e-3 * found[-1]
-    assert np.mean(found[30:]) > 10 * np.mean(found[20:30]) > 10 * np.mean(found[10:20])
+    norms_T = norms(Recurrent(RecurrentSettings(kind="rnn", width=32), 3, causal=True), 40)
+    assert norms_T[0] < 1e-3 * norms_T[-1]
+    assert np.mean(norms_T[30:]) > 10 * np.mean(norms_T[20:30]) > 10 * np.mean(norms_T[10:20])
 
 
 @pytest.mark.item(47)
-def test_attention_has_the_same_way_to_every_word() -> None:
+def test_attention_has_the_same_path_length_to_every_token() -> None:
     torch.manual_seed(0)
     pairs = {
         name: build_pair(RecurrentPairSettings(kind="rnn", width=32, attention=name), 50, 50)
@@ -112,7 +112,7 @@ def test_attention_has_the_same_way_to_every_word() -> None:
     relative = {}
     for name, pair in pairs.items():
         assert isinstance(pair, RecurrentPair)
-        # One direction, so that the first word is far from the end: the states are as the reader's forward half.
+        # A unidirectional encoder, so that the first token is far from the last state.
         states = torch.randn(1, 40, 32, requires_grad=True)
         keep = torch.ones(1, 40, dtype=torch.bool)
         pair.encode(torch.tensor([[1]]), RecurrentMemory(states, keep, pair._summary(states, keep))).sum().backward()
@@ -123,14 +123,14 @@ def test_attention_has_the_same_way_to_every_word() -> None:
 
 
 @pytest.mark.item(50)
-def test_without_recurrence_all_places_are_made_at_once() -> None:
-    """A reader that attends makes every layer in one product; one that recurs takes a step for each word."""
+def test_without_recurrence_all_positions_are_computed_in_parallel() -> None:
+    """An attention layer computes all positions in one product; a recurrent layer takes one step per token."""
     source = torch.randint(0, 9, (1, 30))
     attends = build_pair(TransformerPairSettings(width=16, layers=1, heads=2), 10, 10)
     recurs = build_pair(RecurrentPairSettings(width=16), 10, 10)
-    with torch.no_grad(), recording(attends, "reader.blocks.0.attention.weights") as found:
+    with torch.no_grad(), recording(attends, "reader.blocks.0.attention.weights") as records:
         attends.read(source)
-    assert [tuple(each.shape) for each in found["reader.blocks.0.attention.weights"]] == [(1, 2, 30, 30)]
+    assert [tuple(each.shape) for each in records["reader.blocks.0.attention.weights"]] == [(1, 2, 30, 30)]
     with torch.no_grad(), recording(recurs, "reader.layers.0.gates") as gates:
         recurs.read(source)
     assert gates["reader.layers.0.gates"][0].shape[1] == 30
@@ -139,7 +139,7 @@ def test_without_recurrence_all_places_are_made_at_once() -> None:
 @pytest.mark.item(79, 103)
 @torch.no_grad()
 def test_a_triangular_mask_makes_an_encoder_a_decoder() -> None:
-    """Decoder-only: source and target are one text, and no place sees a later one."""
+    """Decoder-only: source and target are one sequence, and no position attends to a later one."""
     torch.manual_seed(0)
     pair = build_pair(TransformerPairSettings(width=16, layers=2, heads=2, form="decoder-only"), 10, 10)
     assert isinstance(pair, DecoderOnly)
@@ -149,9 +149,9 @@ def test_a_triangular_mask_makes_an_encoder_a_decoder() -> None:
         if name.endswith(("out.weight", "narrow.weight")):
             torch.nn.init.normal_(parameter)
     source, target = torch.tensor([[3, 4, 9]]), torch.tensor([[9, 1, 2]])
-    with recording(pair, "encoder.blocks.*.attention.weights") as found:
+    with recording(pair, "encoder.blocks.*.attention.weights") as records:
         pair.encode(target, pair.read(source))
-    for weights in found.values():
+    for weights in records.values():
         assert not weights[0].triu(1).any()
     full = build_pair(TransformerPairSettings(width=16, layers=2, heads=2), 10, 10)
     assert isinstance(full, TransformerPair)
@@ -161,8 +161,8 @@ def test_a_triangular_mask_makes_an_encoder_a_decoder() -> None:
 
 @pytest.mark.item(90)
 @torch.no_grad()
-def test_a_translator_is_a_language_model_with_a_condition() -> None:
-    """The probabilities of all targets of a length, and of all that end before, sum to one, given any source."""
+def test_a_translator_is_a_conditional_language_model() -> None:
+    """Given a source, the probabilities of all targets of a length and of all shorter ones sum to one."""
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
 
     torch.manual_seed(0)
@@ -170,10 +170,10 @@ def test_a_translator_is_a_language_model_with_a_condition() -> None:
     for parameter in network.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter)
-    asked = NetworkTranslator(network, 3, 3)
+    translator = NetworkTranslator(network, 3, 3)
     for source in (np.array([0, 1, 2]), np.array([2])):
         ended = [np.array(t, np.int64) for t in ([], *([a] for a in range(3)))]
         longer = [np.array([a, b], np.int64) for a in range(3) for b in range(3)]
-        total = sum(np.exp(each.sum()) for each in asked.score([source] * 4, ended))
-        total += sum(np.exp(each[:-1].sum()) for each in asked.score([source] * 9, longer))
+        total = sum(np.exp(each.sum()) for each in translator.score([source] * 4, ended))
+        total += sum(np.exp(each[:-1].sum()) for each in translator.score([source] * 9, longer))
         assert total == pytest.approx(1)

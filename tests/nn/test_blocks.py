@@ -1,4 +1,4 @@
-"""Blocks against torch's own, and what each part is for."""
+"""Blocks compared with PyTorch, and the effect of each part."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def block(norm: Any = "pre", activation: Any = "gelu", **options: Any) -> Block:
 @pytest.mark.item(57)
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_a_block_is_torchs_own_encoder_layer(norm: Any, activation: Any) -> None:
+def test_a_block_equals_the_encoder_layer_of_torch(norm: Any, activation: Any) -> None:
     ours = block(norm, activation).double()
     theirs = nn.TransformerEncoderLayer(
         12, 3, 40, dropout=0.0, activation=activation, batch_first=True, norm_first=norm == "pre", dtype=torch.float64
@@ -39,18 +39,18 @@ def test_a_block_is_torchs_own_encoder_layer(norm: Any, activation: Any) -> None
 
 
 @pytest.mark.item(60, 65)
-def test_the_feed_forward_net_sees_each_position_by_itself() -> None:
+def test_the_feed_forward_network_is_position_wise() -> None:
     net = FeedForward(12, 40)
     x = torch.randn(2, 6, 12)
     order = torch.randperm(6)
     torch.testing.assert_close(net(x[:, order]), net(x)[:, order])
     torch.testing.assert_close(net(x)[:, 2:3], net(x[:, 2:3]))
-    # Without the norms, only the feed-forward net and the softmax keep a block from being linear.
+    # Without norms, only the feed-forward network and the softmax are non-linear.
     assert not torch.allclose(net(2 * x), 2 * net(x), atol=1e-3)
 
 
 @pytest.mark.item(61, 62)
-def test_the_feed_forward_net_holds_two_thirds_of_the_parameters() -> None:
+def test_the_feed_forward_network_has_two_thirds_of_the_parameters() -> None:
     attention, net = MultiHead(64, 4, bias=False), FeedForward(64, 256, bias=False)
     counts = [sum(p.numel() for p in part.parameters()) for part in (attention, net)]
     assert counts == [4 * 64**2, 8 * 64**2]
@@ -70,13 +70,13 @@ def test_the_feed_forward_net_holds_two_thirds_of_the_parameters() -> None:
         ("swiglu", lambda x: F.silu(x[..., :10]) * x[..., 10:]),
     ],
 )
-def test_the_activations_are_what_they_are_called(activation: Any, function: Any) -> None:
+def test_activations_equal_those_of_torch(activation: Any, function: Any) -> None:
     net = FeedForward(6, 10, activation).double()
     x = torch.randn(3, 6, dtype=torch.float64)
     torch.testing.assert_close(net(x), net.narrow(function(net.widen(x))))
 
 
-def test_without_residuals_what_comes_in_is_not_in_what_comes_out() -> None:
+def test_without_residual_connections_the_input_is_not_added() -> None:
     with_sums, without = block(norm="none"), block(norm="none", residual=False)
     for each in (with_sums, without):
         nn.init.zeros_(each.attention.out.weight)
@@ -89,32 +89,32 @@ def test_without_residuals_what_comes_in_is_not_in_what_comes_out() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post", "none"])
-def test_the_norm_stands_where_it_is_said_to(norm: Any) -> None:
-    made = block(norm, norm_kind="rms")
+def test_the_norm_is_before_or_after_each_sublayer(norm: Any) -> None:
+    layer = block(norm, norm_kind="rms")
     x = 100 * torch.randn(2, 5, 12)
-    with recording(made, "attention.queries", "output") as found:
-        made(x)
-    output_scale = found["output"][0].square().mean(dim=-1).sqrt()
+    with recording(layer, "attention.queries", "output") as records:
+        layer(x)
+    output_scale = records["output"][0].square().mean(dim=-1).sqrt()
     if norm == "post":
         torch.testing.assert_close(output_scale, torch.ones(2, 5), rtol=1e-3, atol=1e-3)
     else:
         assert output_scale.min() > 10
-    assert (found["attention.queries"][0].abs().max() < 20) == (norm == "pre")
-    assert ("norm" in str(list(made.state_dict()))) == (norm != "none")
+    assert (records["attention.queries"][0].abs().max() < 20) == (norm == "pre")
+    assert ("norm" in str(list(layer.state_dict()))) == (norm != "none")
 
 
-def test_dropout_leaves_out_its_share_and_keeps_the_mean_and_the_way_back_is_the_same_mask() -> None:
+def test_dropout_has_its_rate_keeps_the_mean_and_masks_the_gradient() -> None:
     torch.manual_seed(0)
-    x = torch.randn(400, 333).requires_grad_()  # no multiple of eight
-    left_out = Dropout(0.3)
-    found = left_out(x)
-    stays = found != 0
+    x = torch.randn(400, 333).requires_grad_()  # the size is not a multiple of eight
+    dropout = Dropout(0.3)
+    dropped = dropout(x)
+    stays = dropped != 0
     assert abs(stays.double().mean() - (1 - 77 / 256)) < 0.005
-    torch.testing.assert_close(found[stays], (x / (1 - 77 / 256))[stays])
-    # Which numbers stay has nothing to do with where they stand.
+    torch.testing.assert_close(dropped[stays], (x / (1 - 77 / 256))[stays])
+    # The mask does not depend on the position.
     assert abs(stays[:, ::8].double().mean() - stays[:, 7::8].double().mean()) < 0.02
-    (gradient,) = torch.autograd.grad(found.sum(), x)
+    (gradient,) = torch.autograd.grad(dropped.sum(), x)
     assert torch.equal(gradient, stays / (1 - 77 / 256))
-    assert not torch.equal(left_out(x), found)
-    assert left_out.eval()(x) is x
+    assert not torch.equal(dropout(x), dropped)
+    assert dropout.eval()(x) is x
     assert Dropout(0.0)(x) is x

@@ -1,4 +1,4 @@
-"""What grows is never changed by who goes on with it, however many do."""
+"""Append-only buffers: adding to one never changes another that shares its memory."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def numbers(places: int, seed: int) -> Tensor:
 
 
 @pytest.mark.parametrize("inference", [True, False])
-def test_what_was_added_comes_after_what_was_there(inference: bool) -> None:
+def test_added_values_follow_the_existing_ones(inference: bool) -> None:
     parts = [numbers(places, seed) for seed, places in enumerate(PARTS)]
     with torch.inference_mode(inference):
         grown = AppendBuffer(parts[0])
@@ -25,7 +25,7 @@ def test_what_was_added_comes_after_what_was_there(inference: bool) -> None:
 
 
 @torch.inference_mode()
-def test_two_who_go_on_from_the_same_beginning_do_not_see_each_other() -> None:
+def test_two_continuations_of_a_buffer_are_independent() -> None:
     start = AppendBuffer(numbers(2, 0)).add(numbers(1, 1))
     one, other = start.add(numbers(1, 2)), start.add(numbers(1, 3))
     again = one.add(numbers(1, 4))
@@ -36,22 +36,22 @@ def test_two_who_go_on_from_the_same_beginning_do_not_see_each_other() -> None:
 
 
 @torch.inference_mode()
-def test_rows_that_were_selected_go_on_by_themselves() -> None:
+def test_selected_rows_are_independent_of_the_original() -> None:
     start = AppendBuffer(numbers(2, 0)).add(numbers(1, 1))
-    some = start.select(torch.tensor([1, 1, 0]))
-    longer = some.add(numbers(1, 2)[[0, 1, 0]])
-    assert torch.equal(some.values, start.values[[1, 1, 0]])
+    selected = start.select(torch.tensor([1, 1, 0]))
+    longer = selected.add(numbers(1, 2)[[0, 1, 0]])
+    assert torch.equal(selected.values, start.values[[1, 1, 0]])
     assert torch.equal(longer.values[..., :-1, :], start.values[[1, 1, 0]])
     assert torch.equal(longer.values[..., -1:, :], numbers(1, 2)[[0, 1, 0]])
 
 
 @torch.inference_mode()
-def test_there_is_room_for_more() -> None:
+def test_spare_positions_are_allocated() -> None:
     start = AppendBuffer(numbers(2, 0)).add(numbers(1, 1))
     assert start.add(numbers(1, 2)).values.data_ptr() == start.values.data_ptr()
 
 
-def test_gradients_reach_what_was_added_first_whatever_is_added_later() -> None:
+def test_gradients_reach_all_added_values() -> None:
     first = numbers(2, 0).requires_grad_()
     grown = AppendBuffer(first).add(numbers(1, 1))
     squares = grown.values.square().sum()

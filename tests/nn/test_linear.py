@@ -1,4 +1,4 @@
-"""Products that are laid out anew are the same products, and never those of weights that are gone."""
+"""Products with oneDNN layouts equal those of PyTorch, also after the weights change."""
 
 import copy
 
@@ -10,7 +10,7 @@ from torch import nn
 from satchel.nn import linear
 from satchel.nn.linear import Linear
 
-WIDTH, OUTPUTS = 300, 900  # more than LARGE_MATRIX numbers
+WIDTH, OUTPUTS = 300, 900  # more than MIN_MATRIX elements
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def large() -> Linear:
 
 def answer(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
     with torch.inference_mode():
-        found: torch.Tensor = module(x)
-        return found
+        outputs: torch.Tensor = module(x)
+        return outputs
 
 
 def expected(module: Linear, x: torch.Tensor) -> torch.Tensor:
@@ -35,13 +35,13 @@ def is_laid_out(module: Linear) -> bool:
 
 
 @pytest.mark.parametrize("shape", [(4,), (1, 8), (2, 3, 4), (linear.MAX_ROWS + 1,)])
-def test_few_rows_and_many_get_the_usual_product(large: Linear, shape: tuple[int, ...]) -> None:
+def test_the_product_equals_that_of_torch_for_few_and_many_rows(large: Linear, shape: tuple[int, ...]) -> None:
     x = torch.randn(*shape, WIDTH)
     torch.testing.assert_close(answer(large, x), expected(large, x), rtol=1e-5, atol=1e-5)
     assert is_laid_out(large) == (x.numel() // WIDTH <= linear.MAX_ROWS)
 
 
-def test_some_outputs_are_those_rows_of_all(large: Linear) -> None:
+def test_a_slice_of_rows_gives_the_same_outputs(large: Linear) -> None:
     x = torch.randn(4, WIDTH)
     whole = answer(large, x)
     for rows in (slice(0, 600), slice(300, None)):
@@ -49,7 +49,7 @@ def test_some_outputs_are_those_rows_of_all(large: Linear) -> None:
             torch.testing.assert_close(large(x, rows), whole[:, rows], rtol=1e-5, atol=1e-5)
 
 
-def test_small_matrices_learning_and_double_precision_are_left_to_torch(large: Linear) -> None:
+def test_small_matrices_gradients_and_float64_use_torch(large: Linear) -> None:
     x = torch.randn(4, WIDTH)
     small = Linear(30, 90).eval()
     answer(small, torch.randn(4, 30))
@@ -60,7 +60,7 @@ def test_small_matrices_learning_and_double_precision_are_left_to_torch(large: L
     assert large.weight.grad is not None
 
 
-def test_weights_that_were_changed_in_place_are_the_ones_multiplied_with(large: Linear) -> None:
+def test_the_layout_is_updated_after_an_in_place_change(large: Linear) -> None:
     x = torch.randn(4, WIDTH)
     answer(large, x)
     with torch.no_grad():
@@ -68,15 +68,15 @@ def test_weights_that_were_changed_in_place_are_the_ones_multiplied_with(large: 
     torch.testing.assert_close(answer(large, x), expected(large, x), rtol=1e-5, atol=1e-5)
 
 
-def test_weights_that_took_the_place_of_others_are_the_ones_multiplied_with(large: Linear) -> None:
+def test_the_layout_is_updated_after_the_parameter_is_replaced(large: Linear) -> None:
     x = torch.randn(4, WIDTH)
     for _ in range(5):
         answer(large, x)
-        large.weight = nn.Parameter(torch.randn(OUTPUTS, WIDTH))  # may come to be where the last ones were
+        large.weight = nn.Parameter(torch.randn(OUTPUTS, WIDTH))  # may reuse the memory of the previous one
         torch.testing.assert_close(answer(large, x), expected(large, x), rtol=1e-5, atol=1e-4)
 
 
-def test_what_a_fused_optimizer_learned_is_answered_with(large: Linear) -> None:
+def test_the_layout_is_updated_after_a_step_of_a_fused_optimizer(large: Linear) -> None:
     x = torch.randn(4, WIDTH)
     answer(large, x)
     optimizer = torch.optim.AdamW(large.parameters(), lr=0.1, fused=True)
@@ -87,7 +87,7 @@ def test_what_a_fused_optimizer_learned_is_answered_with(large: Linear) -> None:
     torch.testing.assert_close(answer(large, x), expected(large, x), rtol=1e-5, atol=1e-5)
 
 
-def test_a_copy_has_weights_of_its_own(large: Linear) -> None:
+def test_a_copy_does_not_share_layouts(large: Linear) -> None:
     x = torch.randn(4, WIDTH)
     before = answer(large, x)
     other = copy.deepcopy(large)

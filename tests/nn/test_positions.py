@@ -1,4 +1,4 @@
-"""Positions: the formulas of the lecture, and what scores depend on."""
+"""Position encodings: the formulas of the lecture, and their effect on attention scores."""
 
 import math
 
@@ -10,7 +10,7 @@ from satchel.nn.positions import Alibi, Learned, Rotary, Sinusoidal, alibi_slope
 
 
 @pytest.mark.item(71)
-def test_sines_and_cosines_in_turn() -> None:
+def test_sines_and_cosines_alternate() -> None:
     assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
     assert sinusoids(2, 4)[1].tolist() == pytest.approx([0.84147, 0.54030, 0.01000, 0.99995], abs=5e-6)
     table = sinusoids(50, 8)
@@ -24,7 +24,7 @@ def test_sines_and_cosines_in_turn() -> None:
 
 @pytest.mark.item(73)
 @pytest.mark.parametrize(("width", "rises"), [(64, 6), (512, 44)])
-def test_nearer_positions_have_higher_products_up_to_a_point(width: int, rises: int) -> None:
+def test_nearer_positions_have_larger_dot_products_up_to_a_distance(width: int, rises: int) -> None:
     table = sinusoids(200, width).double()
     products = table @ table.T
     for distance in (1, 5, 30):
@@ -35,7 +35,7 @@ def test_nearer_positions_have_higher_products_up_to_a_point(width: int, rises: 
 
 
 @pytest.mark.item(69, 70, 72)
-def test_a_position_is_a_vector_as_wide_as_a_word() -> None:
+def test_position_encodings_have_the_width_of_embeddings() -> None:
     for encoding in (Learned(20, 8), Sinusoidal(8)):
         assert encoding(0, 5).shape == (5, 8)
         assert torch.equal(encoding(3, 4), encoding(0, 9)[3:7])
@@ -43,7 +43,7 @@ def test_a_position_is_a_vector_as_wide_as_a_word() -> None:
     assert torch.equal(learned(2, 1)[0], learned.embedding(torch.tensor(2)))
 
 
-def test_rotary_scores_depend_on_distance_alone() -> None:
+def test_rotary_scores_depend_on_the_distance_only() -> None:
     turn = Rotary(6)
     query, key = torch.randn(2, 1, 1, 1, 6, dtype=torch.float64)
     for distance in (0, 1, 7):
@@ -55,9 +55,9 @@ def test_rotary_scores_depend_on_distance_alone() -> None:
         Rotary(5)
 
 
-def test_alibi_takes_what_distance_costs() -> None:
+def test_alibi_subtracts_a_multiple_of_the_distance() -> None:
     assert alibi_slopes(8) == [2.0**-n for n in range(1, 9)]
-    # Where heads are no power of two, those between are taken from twice as many.
+    # If the number of heads is not a power of two, slopes of twice as many heads fill the gap.
     assert alibi_slopes(12) == [*alibi_slopes(8), *alibi_slopes(16)[::2][:4]]
     costs = Alibi(2)(3, 3)
     assert costs[0].tolist() == [[-0.0, -1 / 16, -2 / 16], [-1 / 16, 0, -1 / 16], [-2 / 16, -1 / 16, 0]]
@@ -65,7 +65,7 @@ def test_alibi_takes_what_distance_costs() -> None:
 
 
 @pytest.mark.item(68)
-def test_without_positions_order_is_lost_and_with_them_it_is_not() -> None:
+def test_the_output_depends_on_the_order_only_with_positions() -> None:
     x = torch.randn(1, 5, 8)
     order = torch.tensor([2, 0, 4, 1, 3])
     plain = MultiHead(8, 2)

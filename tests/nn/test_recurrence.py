@@ -1,4 +1,4 @@
-"""Recurrence: torch's own layers, step by step, forwards and backwards."""
+"""Recurrent layers compared with PyTorch, fused and explicit, in one direction and both."""
 
 from typing import Any
 
@@ -14,51 +14,51 @@ CELLS = ["rnn", "gru", "lstm"]
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_stacked_layers_are_torchs_own_net_of_several(cell: Any, bidirectional: bool) -> None:
+def test_stacked_layers_equal_a_multi_layer_network_of_torch(cell: Any, bidirectional: bool) -> None:
     hidden = 4 if bidirectional else 8
     theirs = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell](
         6, hidden, num_layers=2, batch_first=True, bidirectional=bidirectional, dtype=torch.float64
     )
     layers = [RecurrentLayer(cell, inputs, 8, bidirectional=bidirectional).double() for inputs in (6, 8)]
     for number, layer in enumerate(layers):
-        own = {
+        parameters = {
             name.replace(f"_l{number}", "_l0"): value
             for name, value in theirs.state_dict().items()
             if f"_l{number}" in name
         }
-        layer.net.load_state_dict(own)
+        layer.net.load_state_dict(parameters)
     x = torch.randn(3, 7, 6, dtype=torch.float64)
     expected, _ = theirs(x)
-    found = x
+    outputs = x
     for layer in layers:
-        found, _ = layer(found)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        outputs, _ = layer(outputs)
+    torch.testing.assert_close(outputs, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
-def test_the_visible_path_shows_the_gates_of_the_fast_one(cell: Any, bidirectional: bool, padded: bool) -> None:
+def test_the_explicit_computation_equals_the_fused_one(cell: Any, bidirectional: bool, padded: bool) -> None:
     layer = RecurrentLayer(cell, 6, 8, bidirectional=bidirectional)
     x = torch.randn(3, 7, 6)
     keep = torch.ones(3, 7, dtype=torch.bool)
     if padded:
         keep[1, 4:] = keep[2, 1:] = False
     states, last = layer(x, keep)
-    with recording(layer, "gates", "states") as found:
+    with recording(layer, "gates", "states") as records:
         visible, visible_last = layer(x, keep)
     torch.testing.assert_close(visible[keep], states[keep], rtol=1e-5, atol=1e-6)
     if not padded or bidirectional:
         for mine, expected in zip(visible_last, last, strict=True):
             torch.testing.assert_close(mine[:, 0], expected[:, 0], rtol=1e-5, atol=1e-6)
-    (gates,) = found["gates"]
+    (gates,) = records["gates"]
     assert gates.shape == (3, 7, len(GATES[cell]), 8)
     shares = [number for number, name in enumerate(GATES[cell]) if name != "new"]
     assert ((gates[:, :, shares] > 0) & (gates[:, :, shares] < 1)).all()
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_state_that_is_handed_on_goes_on_where_it_was(cell: Any) -> None:
+def test_the_final_state_continues_the_sequence(cell: Any) -> None:
     layer = RecurrentLayer(cell, 6, 8).double()
     x = torch.randn(2, 9, 6, dtype=torch.float64)
     whole, _ = layer(x)
@@ -68,7 +68,7 @@ def test_a_state_that_is_handed_on_goes_on_where_it_was(cell: Any) -> None:
 
 
 @pytest.mark.item(7, 10)
-def test_the_parameters_do_not_depend_on_the_length() -> None:
+def test_the_number_of_parameters_does_not_depend_on_the_length() -> None:
     layer = RecurrentLayer("rnn", 4, 4)
     before = sum(parameter.numel() for parameter in layer.parameters())
     for length in (1, 10, 2000):
@@ -77,7 +77,7 @@ def test_the_parameters_do_not_depend_on_the_length() -> None:
 
 
 @pytest.mark.item(8)
-def test_a_cell_with_exact_weights_adds_up_what_it_reads() -> None:
+def test_a_cell_with_chosen_weights_sums_its_inputs() -> None:
     layer = RecurrentLayer("rnn", 1, 1, nonlinearity="relu").double()
     net: Any = layer.net
     with torch.no_grad():
@@ -96,8 +96,8 @@ def test_a_cell_with_exact_weights_adds_up_what_it_reads() -> None:
 
 
 @pytest.mark.item(9)
-def test_a_cell_can_add_only_what_has_a_certain_value() -> None:
-    """Three units make a bump that is one at 2 and nothing at other whole numbers; the fourth adds it up later."""
+def test_a_cell_can_sum_the_inputs_of_a_given_value_only() -> None:
+    """Three units compute a bump that is 1 at 2 and 0 at other integers; the fourth sums it one step later."""
     layer = RecurrentLayer("rnn", 1, 4, nonlinearity="relu").double()
     net: Any = layer.net
     with torch.no_grad():
@@ -110,6 +110,6 @@ def test_a_cell_can_add_only_what_has_a_certain_value() -> None:
     assert states[0, :, 3].tolist() == [0, 2, 2, 4, 4, 4, 6]
 
 
-def test_two_directions_need_an_even_width() -> None:
+def test_a_bidirectional_layer_needs_an_even_width() -> None:
     with pytest.raises(ValueError, match="expected an even one"):
         RecurrentLayer("lstm", 4, 5, bidirectional=True)

@@ -1,4 +1,4 @@
-"""Sites can be read and rewritten by whoever runs the network, and by nobody else."""
+"""Sites: hooks record and replace values, in the context that installed them only."""
 
 import threading
 
@@ -22,30 +22,30 @@ class Doubling(nn.Module):
         return result
 
 
-def test_sites_have_the_names_of_their_places() -> None:
+def test_sites_have_the_names_of_their_modules() -> None:
     assert list(sites(nn.ModuleDict({"block": Doubling()}))) == ["block.inner", "block.outer"]
 
 
-def test_what_passes_is_recorded_and_can_be_rewritten() -> None:
+def test_values_are_recorded_and_replaced() -> None:
     network, x = Doubling(), torch.ones(2)
-    with recording(network, "*er") as found:
+    with recording(network, "*er") as records:
         network(x)
         network(3 * x)
-    assert [value.tolist() for value in found["inner"]] == [[1, 1], [3, 3]]
-    assert [value.tolist() for value in found["outer"]] == [[2, 2], [6, 6]]
+    assert [value.tolist() for value in records["inner"]] == [[1, 1], [3, 3]]
+    assert [value.tolist() for value in records["outer"]] == [[2, 2], [6, 6]]
     with hooked(network, {"inner": lambda value: value + 1}):
         assert network(x).tolist() == [4, 4]
     assert network(x).tolist() == [2, 2]
 
 
-def test_who_watches_inside_does_not_blind_who_watches_outside() -> None:
+def test_nested_hooks_keep_those_of_the_outer_block() -> None:
     network, x = Doubling(), torch.ones(1)
-    with recording(network, "outer") as found, hooked(network, {"inner": lambda value: 10 * value}):
+    with recording(network, "outer") as records, hooked(network, {"inner": lambda value: 10 * value}):
         network(x)
-    assert found["outer"][0].item() == 20
+    assert records["outer"][0].item() == 20
 
 
-def test_another_thread_sees_the_network_as_it_is() -> None:
+def test_hooks_do_not_affect_other_threads() -> None:
     network, x = Doubling(), torch.ones(1)
     results = []
     with hooked(network, {"inner": lambda value: value + 1}):
@@ -56,7 +56,7 @@ def test_another_thread_sees_the_network_as_it_is() -> None:
     assert results == [2]
 
 
-def test_after_an_error_nobody_watches_any_more() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     network = Doubling()
     with pytest.raises(ZeroDivisionError), hooked(network, {"inner": lambda value: value + 1}):
         raise ZeroDivisionError
@@ -73,9 +73,9 @@ def test_an_unknown_site_is_an_error_that_lists_the_sites() -> None:
         pass
 
 
-def test_reading_another_site_keeps_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_another_site_keeps_fused_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = MultiHead(4, 2)
-    monkeypatch.setattr(MultiHead, "_explicit", lambda *arguments: pytest.fail("nobody asked for the weights"))
-    with recording(layer, "queries", "outputs") as found:
+    monkeypatch.setattr(MultiHead, "_explicit", lambda *arguments: pytest.fail("the explicit implementation was used"))
+    with recording(layer, "queries", "outputs") as records:
         layer(torch.ones(1, 3, 4))
-    assert found["queries"][0].shape == (1, 2, 3, 2)
+    assert records["queries"][0].shape == (1, 2, 3, 2)

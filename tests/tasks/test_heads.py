@@ -1,4 +1,4 @@
-"""Tagging and classification heads: padding never enters, batches equal their rows."""
+"""Tagging and classification heads: padding has no effect, batches equal their rows."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def padded() -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.item(91, 92)
 @pytest.mark.parametrize("name", KINDS)
-def test_a_text_is_the_mean_of_its_words_and_padding_is_none(name: str) -> None:
+def test_a_classifier_pools_the_mean_of_the_encodings_without_padding(name: str) -> None:
     network = ClassificationNetwork(make(name, causal=False), 2).double().eval()
     ids, keep = padded()
     scores = network(ids, keep)
@@ -35,19 +35,19 @@ def test_a_text_is_the_mean_of_its_words_and_padding_is_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "root"])
-def test_the_mean_of_nothing_is_nothing(pooling: Pooling) -> None:
+def test_the_pooled_vector_of_an_empty_text_is_zero(pooling: Pooling) -> None:
     assert torch.equal(pooled(torch.ones(1, 3, 4), torch.zeros(1, 3, dtype=torch.bool), pooling), torch.zeros(1, 4))
     assert torch.equal(pooled(torch.ones(1, 0, 4), None, pooling), torch.zeros(1, 4))
 
 
-def test_with_the_root_four_times_the_words_say_twice_as_much() -> None:
+def test_root_pooling_doubles_with_four_times_the_length() -> None:
     keep = torch.tensor([[True] * 4 + [False] * 12, [True] * 16])
     assert pooled(torch.ones(2, 16, 1), keep, "root").tolist() == [[2.0], [4.0]]
     assert pooled(torch.ones(1, 9, 1), None, "root").tolist() == [[3.0]]
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_position_gets_a_tag_and_padding_none(name: str) -> None:
+def test_every_token_has_a_tag_except_padding(name: str) -> None:
     network = TaggingNetwork(make(name, causal=False), 4).double().eval()
     ids, keep = padded()
     tags = torch.randint(0, 4, ids.shape, generator=torch.Generator().manual_seed(1))
@@ -60,9 +60,9 @@ def test_every_position_gets_a_tag_and_padding_none(name: str) -> None:
     assert torch.equal(network.loss(ids, other, keep), network.loss(ids, tags, keep))
 
 
-def test_the_heads_can_be_watched() -> None:
+def test_the_sites_of_the_heads_can_be_recorded() -> None:
     network = ClassificationNetwork(make("dan", causal=False), 2).double()
-    with recording(network, "pooled", "logits") as found:
+    with recording(network, "pooled", "logits") as records:
         scores = network(padded()[0])
-    assert torch.equal(found["logits"][0], scores)
-    assert found["pooled"][0].shape == (3, 12)
+    assert torch.equal(records["logits"][0], scores)
+    assert records["pooled"][0].shape == (3, 12)

@@ -1,4 +1,4 @@
-"""Language networks: what goes in and comes out, the objective, and the network as a predictor."""
+"""Language models: inputs and targets, the objective, and the predictor."""
 
 import math
 from itertools import pairwise
@@ -28,11 +28,11 @@ def text(length: int, seed: int = 0) -> list[int]:
     return [int(id_) for id_ in np.random.default_rng(seed).integers(0, END, length)]
 
 
-# --- pairs ---------------------------------------------------------------------------------------------------
+# --- inputs and targets --------------------------------------------------------------------------------------
 
 
 @pytest.mark.item(81)
-def test_what_comes_out_is_what_goes_in_one_place_on() -> None:
+def test_targets_are_the_inputs_shifted_by_one() -> None:
     words = "<s> I saw the dog running".split()
     inputs, targets = shifted(torch.arange(6))
     assert [words[i] for i in inputs] == "<s> I saw the dog".split()
@@ -40,7 +40,7 @@ def test_what_comes_out_is_what_goes_in_one_place_on() -> None:
 
 
 @pytest.mark.item(85)
-def test_each_row_of_a_batch_begins_again() -> None:
+def test_each_row_starts_with_the_boundary() -> None:
     words = ["<s>", *"I saw the dog running in the park and it looked very excited to be there".split()]
     inputs, targets = chunked(range(1, 17), 5, 0)
     rows = [" ".join(words[i] for i in row) for row in inputs.tolist()]
@@ -56,15 +56,15 @@ def test_each_row_of_a_batch_begins_again() -> None:
 
 
 @pytest.mark.item(80)
-def test_the_two_forms_of_the_softmax_are_one() -> None:
-    made = network("learned")
+def test_logits_are_dot_products_with_the_output_embeddings() -> None:
+    model = network("learned")
     ids = torch.tensor([[1, 2, 3]])
-    hidden = made.encoder.encode(ids)[0, -1]
-    by_words = torch.stack([torch.exp(vector @ hidden) for vector in made.head.weight])
-    torch.testing.assert_close(made(ids)[0, -1].softmax(dim=-1), by_words / by_words.sum())
+    hidden = model.encoder.encode(ids)[0, -1]
+    exponentials = torch.stack([torch.exp(vector @ hidden) for vector in model.head.weight])
+    torch.testing.assert_close(model(ids)[0, -1].softmax(dim=-1), exponentials / exponentials.sum())
 
 
-def test_a_tied_head_has_the_words_own_vectors_and_another_its_own() -> None:
+def test_a_tied_head_shares_the_embedding() -> None:
     tied, untied = network("learned"), network("learned", tied=False)
     assert tied.head.weight is tied.encoder.embedding.weight
     assert untied.head.weight is not untied.encoder.embedding.weight
@@ -75,35 +75,35 @@ def test_a_tied_head_has_the_words_own_vectors_and_another_its_own() -> None:
 
 @pytest.mark.item(82, 84)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_loss_of_a_batch_is_the_sum_over_prefixes_fed_one_at_a_time(name: str) -> None:
-    made = network(name)
+def test_the_loss_of_a_batch_is_the_sum_over_all_prefixes(name: str) -> None:
+    model = network(name)
     inputs, targets = shifted(torch.tensor([text(10), text(10, 1)]))
-    total = made.loss(inputs, targets, "sum")
+    total = model.loss(inputs, targets, "sum")
     one_by_one = torch.zeros((), dtype=torch.float64)
     for row in range(2):
         for length in range(1, 10):
-            logits = made(inputs[row : row + 1, :length])[0, -1]
+            logits = model(inputs[row : row + 1, :length])[0, -1]
             one_by_one -= logits.log_softmax(dim=-1)[targets[row, length - 1]]
     torch.testing.assert_close(total, one_by_one, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(made.loss(inputs, targets), total / 18)
+    torch.testing.assert_close(model.loss(inputs, targets), total / 18)
 
 
 @pytest.mark.item(75)
-def test_a_model_that_sees_what_comes_copies_it_and_one_that_does_not_cannot() -> None:
-    """On text that nobody can predict, the unmasked model learns all but the last position of a row."""
+def test_a_model_without_causal_mask_copies_the_next_token() -> None:
+    """On random text, the model without a mask predicts all positions but the last of a row."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     costs: dict[bool, Any] = {}
     for causal in (False, True):
-        made = LanguageNetwork(make("learned", causal=causal), tied=False).float().train()
-        optimizer = torch.optim.AdamW(made.parameters(), lr=0.01)
+        model = LanguageNetwork(make("learned", causal=causal), tied=False).float().train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
         for _ in range(250):
             ids = torch.randint(0, END, (32, 9), generator=generator)
             optimizer.zero_grad()
-            made.loss(ids[:, :-1], ids[:, 1:]).backward()
+            model.loss(ids[:, :-1], ids[:, 1:]).backward()
             optimizer.step()
         ids = torch.randint(0, END, (64, 9), generator=generator)
-        logprobs = made(ids[:, :-1]).log_softmax(dim=-1)
+        logprobs = model(ids[:, :-1]).log_softmax(dim=-1)
         costs[causal] = -logprobs.gather(2, ids[:, 1:, None])[..., 0].mean(dim=0)
     assert costs[False][:-1].max() < 0.1
     assert costs[False][-1] > 2
@@ -120,27 +120,27 @@ def test_the_average_cost_and_the_perplexity() -> None:
 
             return Scores(np.log([1 / 4, 1 / 3, 1 / 4, 1 / 3]))
 
-    found = likelihood(Given(), np.zeros(5), TokenCounts(tokens=4))  # type: ignore[arg-type]
-    assert found.nats_per_token == pytest.approx(1.242453, abs=1e-6)
-    assert found.perplexity == pytest.approx(math.sqrt(12))
-    assert found.perplexity == pytest.approx((4 * 3 * 4 * 3) ** (1 / 4))
+    result = likelihood(Given(), np.zeros(5), TokenCounts(tokens=4))  # type: ignore[arg-type]
+    assert result.nats_per_token == pytest.approx(1.242453, abs=1e-6)
+    assert result.perplexity == pytest.approx(math.sqrt(12))
+    assert result.perplexity == pytest.approx((4 * 3 * 4 * 3) ** (1 / 4))
 
 
-# --- as a predictor ------------------------------------------------------------------------------------------
+# --- predictor -----------------------------------------------------------------------------------------------
 
 
 def stepped(predictor: NetworkPredictor, ids: list[int]) -> Any:
-    """Return the log-probability of each token of one document, going on token by token."""
-    state, found = predictor.start(1), []
+    """Return the log-probability of each token of a document, decoded token by token."""
+    state, steps = predictor.start(1), []
     for current, following in pairwise(ids):
         logprobs, state = predictor.step(np.array([[current]]), state)
-        found.append(logprobs[0, following])
-    return np.array(found)
+        steps.append(logprobs[0, following])
+    return np.array(steps)
 
 
 @pytest.mark.item(1, 78)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_text_costs_the_sum_of_its_steps(name: str) -> None:
+def test_scores_equal_those_of_incremental_decoding(name: str) -> None:
     predictor = NetworkPredictor(network(name), END)
     ids = [END, *text(15)]
     scores = predictor.score(np.array(ids))
@@ -150,7 +150,7 @@ def test_a_text_costs_the_sum_of_its_steps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_a_state_is_carried_through_a_document_however_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_is_carried_through_a_long_document(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = NetworkPredictor(network(name), END)
     ids = [END, *text(200)]
     whole = predictor.score(np.array(ids)).logprobs
@@ -160,7 +160,7 @@ def test_a_state_is_carried_through_a_document_however_long(name: str, monkeypat
 
 
 @pytest.mark.parametrize("name", ["dan", "lstm", "learned", "rotary"])
-def test_documents_know_nothing_of_each_other(name: str) -> None:
+def test_documents_are_scored_independently(name: str) -> None:
     predictor = NetworkPredictor(network(name), END)
     documents = [text(5, 1), [], text(40, 2), text(3, 3)]
     ids = [END, *(id_ for document in documents for id_ in [*document, END])]
@@ -169,78 +169,80 @@ def test_documents_know_nothing_of_each_other(name: str) -> None:
 
 
 @pytest.mark.parametrize("length", [3, 15, 16, 17, 24, 25, 40, 61])
-def test_windows_move_on_by_half_and_every_token_sees_at_least_half_of_one(length: int) -> None:
-    made = network("learned")
-    predictor = NetworkPredictor(made, END)
+def test_windows_overlap_by_half(length: int) -> None:
+    model = network("learned")
+    predictor = NetworkPredictor(model, END)
     ids = [END, *text(length)]
-    found = predictor.score(np.array(ids)).logprobs
-    assert len(found) == length
+    logprobs = predictor.score(np.array(ids)).logprobs
+    assert len(logprobs) == length
     for place in range(length):
-        # The window that a token's prediction comes from: the first, or the one whose last half it is in.
+        # A token is predicted in the first window, or in the window whose last half contains it.
         start = 0 if place < 16 else 8 * ((place - 8) // 8)
-        logits = made(torch.tensor([ids[start : place + 1]]))[0, -1]
-        assert found[place] == pytest.approx(logits.log_softmax(dim=-1)[ids[place + 1]].item(), rel=1e-10)
+        logits = model(torch.tensor([ids[start : place + 1]]))[0, -1]
+        assert logprobs[place] == pytest.approx(logits.log_softmax(dim=-1)[ids[place + 1]].item(), rel=1e-10)
         assert place - start + 1 >= min(place + 1, 8)
 
 
-def test_a_window_of_odd_length_is_scored_from_where_the_one_before_ended() -> None:
+def test_windows_of_odd_length_score_every_token_once() -> None:
     torch.manual_seed(0)
-    made = LanguageNetwork(build_encoder(transformer(context=7), VOCABULARY, causal=True)).double().eval()
-    predictor = NetworkPredictor(made, END)
+    model = LanguageNetwork(build_encoder(transformer(context=7), VOCABULARY, causal=True)).double().eval()
+    predictor = NetworkPredictor(model, END)
     ids = [END, *text(20)]
-    found = predictor.score(np.array(ids)).logprobs
+    logprobs = predictor.score(np.array(ids)).logprobs
     for place in range(20):
         start = 0 if place < 7 else 3 * ((place - 4) // 3)
-        logits = made(torch.tensor([ids[start : place + 1]]))[0, -1]
-        assert found[place] == pytest.approx(logits.log_softmax(dim=-1)[ids[place + 1]].item(), rel=1e-10)
+        logits = model(torch.tensor([ids[start : place + 1]]))[0, -1]
+        assert logprobs[place] == pytest.approx(logits.log_softmax(dim=-1)[ids[place + 1]].item(), rel=1e-10)
 
 
-def test_past_the_context_the_last_half_is_read_again() -> None:
-    made = network("learned")
-    predictor = NetworkPredictor(made, END)
+def test_after_a_full_context_the_last_half_is_encoded_again() -> None:
+    model = network("learned")
+    predictor = NetworkPredictor(model, END)
     ids = [END, *text(30)]
     state = predictor.start(1)
     for number, id_ in enumerate(ids[:17]):
         logprobs, state = predictor.step(np.array([[id_]]), state)
         first = 0 if number < 16 else number - 7
-        expected = made(torch.tensor([ids[first : number + 1]]))[0, -1].log_softmax(dim=-1)
+        expected = model(torch.tensor([ids[first : number + 1]]))[0, -1].log_softmax(dim=-1)
         np.testing.assert_allclose(logprobs[0], expected.detach().numpy(), rtol=1e-10)
     long, _ = predictor.step(np.array([ids]), predictor.start(1))
-    np.testing.assert_allclose(long[0], made(torch.tensor([ids[-8:]]))[0, -1].log_softmax(dim=-1).detach().numpy())
+    np.testing.assert_allclose(long[0], model(torch.tensor([ids[-8:]]))[0, -1].log_softmax(dim=-1).detach().numpy())
 
 
-# --- standing on an n-gram -----------------------------------------------------------------------------------
+# --- interpolation with an n-gram model ----------------------------------------------------------------------
 
 
 def on_ngram(name: str, *, ends: bool = True) -> LanguageNetwork:
     counted = np.array([END, *text(300, 7), END, *text(100, 8), END])
     table = estimate(counted, VOCABULARY, NgramSettings(order=3), ends=ends).table
-    made = LanguageNetwork(make(name, causal=True), ngram=table).double().eval()
-    assert made.gate is not None
-    torch.nn.init.normal_(made.gate.linear.weight, generator=torch.Generator().manual_seed(3))
-    return made
+    model = LanguageNetwork(make(name, causal=True), ngram=table).double().eval()
+    assert model.gate is not None
+    torch.nn.init.normal_(model.gate.linear.weight, generator=torch.Generator().manual_seed(3))
+    return model
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_what_stands_on_an_ngram_adds_its_probabilities_by_the_gate(name: str) -> None:
-    made = on_ngram(name)
-    predictor = NetworkPredictor(made, END)
+def test_the_gate_interpolates_network_and_ngram_probabilities(name: str) -> None:
+    model = on_ngram(name)
+    predictor = NetworkPredictor(model, END)
     ids = [END, *text(15), END, *text(9, 4)]
     scores = predictor.score(np.array(ids))
-    bare = LanguageNetwork(made.encoder).double().eval()
-    own = NetworkPredictor(bare, END).score(np.array(ids)).logprobs
-    assert made.ngram is not None
-    other = made.ngram.score(np.array(ids))
+    bare = LanguageNetwork(model.encoder).double().eval()
+    network_logprobs = NetworkPredictor(bare, END).score(np.array(ids)).logprobs
+    assert model.ngram is not None
+    other = model.ngram.score(np.array(ids))
     gates = scores.notes["gate"]
     assert 0 < gates.min() < gates.max() < 1
-    np.testing.assert_allclose(np.exp(scores.logprobs), gates * np.exp(own) + (1 - gates) * np.exp(other.logprobs))
+    np.testing.assert_allclose(
+        np.exp(scores.logprobs), gates * np.exp(network_logprobs) + (1 - gates) * np.exp(other.logprobs)
+    )
     assert (scores.notes["order"] == other.notes["order"]).all()
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_also_what_stands_on_an_ngram_costs_the_sum_of_its_steps(name: str) -> None:
-    made = on_ngram(name)
-    predictor = NetworkPredictor(made, END)
+def test_interpolated_scores_equal_those_of_incremental_decoding(name: str) -> None:
+    model = on_ngram(name)
+    predictor = NetworkPredictor(model, END)
     ids = [END, *text(15)]
     scores = predictor.score(np.array(ids)).logprobs
     np.testing.assert_allclose(scores, stepped(predictor, ids), rtol=1e-10)
@@ -249,39 +251,39 @@ def test_also_what_stands_on_an_ngram_costs_the_sum_of_its_steps(name: str) -> N
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_what_stands_on_an_ngram_learns_as_if_it_stood_alone(name: str) -> None:
-    made = on_ngram(name).train()
+def test_the_loss_of_the_network_does_not_include_the_ngram_model(name: str) -> None:
+    model = on_ngram(name).train()
     ids = torch.tensor([[END, *text(15)]])
-    made.loss(ids[:, :-1], ids[:, 1:]).backward()
-    learned = {name: parameter.grad for name, parameter in made.named_parameters()}
-    made.zero_grad()
-    LanguageNetwork(made.encoder).double().loss(ids[:, :-1], ids[:, 1:]).backward()
-    for name_, parameter in made.named_parameters():
+    model.loss(ids[:, :-1], ids[:, 1:]).backward()
+    learned = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    LanguageNetwork(model.encoder).double().loss(ids[:, :-1], ids[:, 1:]).backward()
+    for name_, parameter in model.named_parameters():
         if name_.startswith("gate."):
             assert learned[name_] is None
         else:
             torch.testing.assert_close(learned[name_], parameter.grad, rtol=0, atol=0)
 
 
-def test_scoring_and_stepping_leave_no_trace() -> None:
-    made = network("lstm").train()
-    predictor = NetworkPredictor(made, END)
+def test_scoring_and_stepping_restore_the_mode_and_leave_no_gradients() -> None:
+    model = network("lstm").train()
+    predictor = NetworkPredictor(model, END)
     before = torch.get_rng_state()
     predictor.score(np.array([END, *text(20)]))
     predictor.step(np.array([[END]]), predictor.start(1))
-    assert made.training
+    assert model.training
     assert torch.equal(torch.get_rng_state(), before)
-    assert all(parameter.grad is None for parameter in made.parameters())
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 @pytest.mark.item(27)
-def test_the_scores_of_attention_grow_with_the_square_of_the_length() -> None:
+def test_the_number_of_attention_scores_is_the_square_of_the_length() -> None:
     from satchel.nn.sites import recording
 
-    made = make("rotary")
+    encoder = make("rotary")
     sizes = []
     for length in (10, 20, 40):
-        with recording(made, "blocks.0.attention.weights") as found:
-            made.encode(torch.zeros(1, length, dtype=torch.long))
-        sizes.append(found["blocks.0.attention.weights"][0].numel())
+        with recording(encoder, "blocks.0.attention.weights") as records:
+            encoder.encode(torch.zeros(1, length, dtype=torch.long))
+        sizes.append(records["blocks.0.attention.weights"][0].numel())
     assert sizes == [3 * 100, 3 * 400, 3 * 1600]

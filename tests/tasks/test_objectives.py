@@ -1,4 +1,4 @@
-"""Cross-entropy in parts is cross-entropy, has its gradient, and never holds all scores."""
+"""Cross-entropy in chunks: values, gradients and memory."""
 
 from typing import Any
 
@@ -23,20 +23,20 @@ def example(rows: int = 13, width: int = 5, classes: int = 7) -> tuple[torch.Ten
 @pytest.mark.parametrize("at_once", [1, 7, 20, 10_000])
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_it_is_torchs_cross_entropy(at_once: int, reduction: Any, biased: bool) -> None:
+def test_it_equals_the_cross_entropy_of_torch(at_once: int, reduction: Any, biased: bool) -> None:
     hidden, weight, targets = example()
     bias = torch.randn(7, dtype=torch.float64, requires_grad=True) if biased else None
     inputs = [hidden, weight, *([bias] if bias is not None else [])]
-    found = cross_entropy(hidden, weight, targets, bias, reduction=reduction, at_once=at_once)
+    loss = cross_entropy(hidden, weight, targets, bias, reduction=reduction, at_once=at_once)
     expected = F.cross_entropy(F.linear(hidden, weight, bias), targets, ignore_index=NO_TARGET, reduction=reduction)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    gradients = torch.autograd.grad(3 * found, inputs)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
+    gradients = torch.autograd.grad(3 * loss, inputs)
     for mine, theirs in zip(gradients, torch.autograd.grad(3 * expected, inputs), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.item(83)
-def test_the_slides_sum_and_its_losses_mean_differ_by_the_number_of_targets() -> None:
+def test_sum_and_mean_differ_by_the_number_of_targets() -> None:
     hidden, weight, targets = example()
     total, mean = (cross_entropy(hidden, weight, targets, reduction=name) for name in ("sum", "mean"))
     torch.testing.assert_close(total, 12 * mean)
@@ -46,12 +46,12 @@ def test_the_slides_sum_and_its_losses_mean_differ_by_the_number_of_targets() ->
     torch.testing.assert_close(torch.nn.NLLLoss(ignore_index=NO_TARGET)(logprobs, targets), mean)
 
 
-def test_its_gradient_is_that_of_its_value() -> None:
+def test_the_gradient_is_correct() -> None:
     hidden, weight, targets = example(4, 3, 5)
     assert torch.autograd.gradcheck(lambda h, w: cross_entropy(h, w, targets, at_once=5), (hidden, weight))
 
 
-def test_only_the_wanted_gradients_are_made() -> None:
+def test_only_the_required_gradients_are_computed() -> None:
     hidden, weight, targets = example()
     (alone,) = torch.autograd.grad(cross_entropy(hidden, weight.detach(), targets), [hidden])
     both = torch.autograd.grad(cross_entropy(hidden, weight, targets), [hidden, weight])
@@ -59,14 +59,14 @@ def test_only_the_wanted_gradients_are_made() -> None:
     assert not cross_entropy(hidden.detach(), weight.detach(), targets).requires_grad
 
 
-def test_rows_without_any_target_cost_nothing() -> None:
+def test_a_batch_without_targets_has_a_loss_of_zero() -> None:
     hidden, weight, _ = example()
     loss = cross_entropy(hidden, weight, torch.full((13,), NO_TARGET))
     assert loss.item() == 0
     assert torch.equal(torch.autograd.grad(loss, [hidden])[0], torch.zeros_like(hidden))
 
 
-def test_the_scores_of_all_positions_are_never_there_at_once() -> None:
+def test_the_logits_of_all_positions_are_never_in_memory_at_once() -> None:
     largest = 0
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):

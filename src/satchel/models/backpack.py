@@ -46,7 +46,7 @@ class BackpackSettings(TransformerSettings):
         None, ge=1, description="Size of the hidden layers of the sense network; default 4 width"
     )
     nearness: float = Field(
-        0.0, ge=0, description="Subtract this from the score of a sense for each position of distance"
+        0.0, ge=0, description="Subtract this times the distance in positions from the score of a sense"
     )
     diversity: float = Field(
         0.0, ge=0, description="Weight of the penalty on the cosine similarity of a token's senses"

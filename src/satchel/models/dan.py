@@ -93,7 +93,7 @@ class Dan(CausalEncoder):
         return x
 
     def start(self, batch: int) -> DanState:
-        """Return a sum of zero."""
+        """Return the state before the first token."""
         weight = self.embedding.weight
         return DanState(weight.new_zeros(batch, self.width), 0, torch.full((batch,), START, device=weight.device))
 

@@ -39,7 +39,7 @@ class Contextualiser(nn.Module, ABC):
 
     @abstractmethod
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the contextualised vectors (B, T, D). `keep_BT` is False on padding, which ends a row."""
+        """Return the contextualised vectors (B, T, D). `keep_BT` is False for padding, which follows the tokens of a row."""
 
     def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return `contextualise(x_BTD, keep_BT)`."""
@@ -72,7 +72,7 @@ class Encoder(Contextualiser):
         return vectors
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the encodings (B, T, D). `keep_BT` is False on padding, which ends a row."""
+        """Return the encodings (B, T, D). `keep_BT` is False for padding, which follows the tokens of a row."""
         encoded: Tensor = self.encoded(self.contextualise(self.embed(ids_BT), keep_BT))
         return encoded
 

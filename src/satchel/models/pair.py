@@ -43,7 +43,7 @@ class PairModel(nn.Module, ABC):
 
     @abstractmethod
     def read(self, source_BS: Tensor, keep_BS: Tensor | None = None) -> Any:
-        """Return the memory of encoded sources. `keep_BS` is False on padding, which ends a row."""
+        """Return the memory of encoded sources. `keep_BS` is False for padding, which follows the tokens of a row."""
 
     @abstractmethod
     def encode(self, target_BT: Tensor, memory: Any) -> Tensor:
