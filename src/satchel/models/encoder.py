@@ -39,7 +39,7 @@ class Contextualiser(nn.Module, ABC):
 
     @abstractmethod
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """Return the contextualised vectors (B, T, D). `keep_BT` is False for padding, which follows the tokens of a row."""
+        """Return the outputs (B, T, D). `keep_BT` is False for padding, which follows the tokens of a row."""
 
     def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return `contextualise(x_BTD, keep_BT)`."""

@@ -52,7 +52,10 @@ class RecurrentLayer(nn.Module):
     def forward(
         self, x_BTD: Tensor, keep_BT: Tensor | None = None, state: LayerState | None = None
     ) -> tuple[Tensor, LayerState]:
-        """Return the hidden states (B, T, D) and the final state. `keep_BT` is False for padding, which follows the tokens of a row."""
+        """Return the hidden states (B, T, D) and the final state.
+
+        `keep_BT` is False for padding, which follows the tokens of a row.
+        """
         state = self.start(len(x_BTD)) if state is None else state
         if self.gates.is_hooked:
             return self._explicit(x_BTD, keep_BT, state)
