@@ -61,6 +61,13 @@ def json_of(cli: Cli, *arguments: object) -> dict[str, Any]:
     return document
 
 
+def train_ngram(cli: Cli, data: Path, out: Path, *options: object) -> Path:
+    """Train an n-gram model and return its run folder."""
+    code, _, messages = cli("train", data, "--model", "ngram", *options, "-o", out)
+    assert code == 0, messages
+    return out
+
+
 def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command as a subprocess."""
     command = [*SATCHEL, *map(str, arguments)]
@@ -78,19 +85,14 @@ def tree(folder: Path) -> list[str]:
 @pytest.fixture
 def ngram(cli: Cli, verse: Path, tmp_path: Path) -> Path:
     """An n-gram language model of characters."""
-    target = tmp_path / "runs" / "verse"
-    code, _, messages = cli("train", verse, "--model", "ngram", "--tokenizer", "char", "--valid", "0.1", "-o", target)
-    assert code == 0, messages
-    return target
+    return train_ngram(cli, verse, tmp_path / "runs" / "verse", "--tokenizer", "char", "--valid", "0.1")
 
 
 @pytest.fixture
 def orders(cli: Cli, verse: Path, tmp_path: Path) -> list[Path]:
     """Two n-gram models with the same tokenizer and different orders."""
-    first, second = tmp_path / "order-2", tmp_path / "order-4"
-    cli("train", verse, "--model", "ngram", "--tokenizer", "char", "--set", "model.order=2", "-o", first)
-    cli("train", verse, "--model", "ngram", "--tokenizer", first, "--set", "model.order=4", "-o", second)
-    return [first, second]
+    first = train_ngram(cli, verse, tmp_path / "order-2", "--tokenizer", "char", "--set", "model.order=2")
+    return [first, train_ngram(cli, verse, tmp_path / "order-4", "--tokenizer", first, "--set", "model.order=4")]
 
 
 @pytest.fixture
@@ -104,10 +106,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def classifier(cli: Cli, table: Path, tmp_path: Path) -> Path:
     """An n-gram classifier."""
-    target = tmp_path / "films"
-    code, _, messages = cli("train", table, "--model", "ngram", "--valid", "0.25", "--tokenizer", "word", "-o", target)
-    assert code == 0, messages
-    return target
+    return train_ngram(cli, table, tmp_path / "films", "--valid", "0.25", "--tokenizer", "word")
 
 
 # --- runs made once: tests must not change them ------------------------------------------------------

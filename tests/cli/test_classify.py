@@ -15,6 +15,7 @@ from tests.cli.conftest import (
     ROWS,
     Cli,
     json_of,
+    train_ngram,
 )
 
 TICKETS = [("1", "tired, dull,\na waste", ""), ("2", "a joy", "x,y"), ("3", "", '"q"')]
@@ -134,7 +135,7 @@ def test_a_run_remembers_its_columns(cli: Cli, tmp_path: Path) -> None:
     plain = "".join(f"{number}\t{label}\t{text}\n" for number, (label, text) in enumerate(ROWS * 3))
     (tmp_path / "plain.tsv").write_text(plain)
     options = ["--columns", "-,sort,body", "--text-column", "body", "--label-column", "sort"]
-    assert cli("train", tmp_path / "plain.tsv", "--model", "ngram", *options, "-o", tmp_path / "run")[0] == 0
+    train_ngram(cli, tmp_path / "plain.tsv", tmp_path / "run", *options)
     assert json_of(cli, "evaluate", tmp_path / "run", tmp_path / "plain.tsv")["accuracy"] == 1
     (tmp_path / "headed.csv").write_text("body,sort\na joy,good\ndull and a waste,bad\n")
     assert json_of(cli, "evaluate", tmp_path / "run", tmp_path / "headed.csv")["examples"] == 2

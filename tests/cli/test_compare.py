@@ -8,6 +8,7 @@ from tests.cli.conftest import (
     Cli,
     json_of,
     process,
+    train_ngram,
 )
 
 
@@ -26,7 +27,7 @@ def test_classifiers_are_compared_by_accuracy_on_the_same_rows(
     cli: Cli, classifier: Path, table: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "few.tsv").write_text("label\ttext\ngood\tfull\nbad\ta film of joy\n")
-    cli("train", tmp_path / "few.tsv", "--model", "ngram", "--tokenizer", "char", "-o", tmp_path / "few")
+    train_ngram(cli, tmp_path / "few.tsv", tmp_path / "few", "--tokenizer", "char")
     result = json_of(cli, "compare", classifier, classifier, tmp_path / "few", "--data", table)
     assert result["metric"] == "accuracy"
     assert result["units"] == 28

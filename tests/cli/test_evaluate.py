@@ -12,6 +12,7 @@ from satchel.errors import RunError
 from tests.cli.conftest import (
     Cli,
     json_of,
+    train_ngram,
 )
 
 
@@ -36,23 +37,12 @@ def test_evaluate_without_data_uses_what_was_held_out(cli: Cli, ngram: Path, ver
 
 
 def test_a_tokenizer_that_loses_text_gives_no_bits_per_byte(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    cli("train", verse, "--model", "ngram", "--tokenizer", "word", "-o", tmp_path / "word")
+    train_ngram(cli, verse, tmp_path / "word", "--tokenizer", "word")
     result = json_of(cli, "evaluate", tmp_path / "word", verse)
     assert result["bits_per_byte"] is result["bits_per_character"] is None
     clean = tmp_path / "clean.txt"
     clean.write_text("The cat sat on the mat.\nThe dog sat on the log.\n")
-    cli(
-        "train",
-        verse,
-        "--model",
-        "ngram",
-        "--tokenizer",
-        "word",
-        "--set",
-        "data.documents=line",
-        "-o",
-        tmp_path / "lines",
-    )
+    train_ngram(cli, verse, tmp_path / "lines", "--tokenizer", "word", "--set", "data.documents=line")
     assert json_of(cli, "evaluate", tmp_path / "lines", clean)["bits_per_byte"] is not None
 
 
@@ -63,18 +53,7 @@ def test_unknown_text_is_counted_not_refused(cli: Cli, ngram: Path, tmp_path: Pa
 
 
 def test_infinite_perplexity_is_null_in_json(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    cli(
-        "train",
-        verse,
-        "--model",
-        "ngram",
-        "--tokenizer",
-        "char",
-        "--set",
-        "model.smoothing=mle",
-        "-o",
-        tmp_path / "mle",
-    )
+    train_ngram(cli, verse, tmp_path / "mle", "--tokenizer", "char", "--set", "model.smoothing=mle")
     (tmp_path / "new.txt").write_text("Quiz: the cat")
     result = json_of(cli, "evaluate", tmp_path / "mle", tmp_path / "new.txt")
     assert result["perplexity"] is None

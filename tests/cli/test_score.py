@@ -9,6 +9,7 @@ from tests.cli.conftest import (
     SOURCES,
     Cli,
     json_of,
+    train_ngram,
 )
 
 
@@ -28,18 +29,7 @@ def test_score_and_evaluate_agree(cli: Cli, ngram: Path, tmp_path: Path) -> None
 
 
 def test_each_line_document_has_one_end_token(cli: Cli, verse: Path, tmp_path: Path) -> None:
-    cli(
-        "train",
-        verse,
-        "--model",
-        "ngram",
-        "--tokenizer",
-        "word",
-        "--set",
-        "data.documents=line",
-        "-o",
-        tmp_path / "run",
-    )
+    train_ngram(cli, verse, tmp_path / "run", "--tokenizer", "word", "--set", "data.documents=line")
     result = json_of(cli, "score", tmp_path / "run", "The cat\n\nThe dog\n")
     assert [token["text"] for token in result["tokens"]] == ["The", "cat", "<end>", "The", "dog", "<end>"]
 

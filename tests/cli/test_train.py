@@ -17,6 +17,7 @@ from tests.cli.conftest import (
     Cli,
     json_of,
     process,
+    train_ngram,
     tree,
 )
 
@@ -43,7 +44,7 @@ def test_a_run_folder_has_the_documented_files(ngram: Path) -> None:
 
 
 def test_the_tokenizer_of_another_run_can_be_used(cli: Cli, ngram: Path, verse: Path, tmp_path: Path) -> None:
-    cli("train", verse, "--model", "ngram", "--tokenizer", ngram, "--set", "model.order=3", "-o", tmp_path / "b")
+    train_ngram(cli, verse, tmp_path / "b", "--tokenizer", ngram, "--set", "model.order=3")
     first, second = (json.loads((folder / "config.json").read_text()) for folder in (ngram, tmp_path / "b"))
     assert first["tokenizer"] == second["tokenizer"]
 
@@ -157,7 +158,7 @@ def test_a_table_with_labels_trains_a_classifier(cli: Cli, table: Path, tmp_path
 
 def test_the_same_training_twice_gives_the_same_model(cli: Cli, table: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        assert cli("train", table, "--model", "ngram", "--valid", "0.2", "--seed", "3", "-o", tmp_path / name)[0] == 0
+        train_ngram(cli, table, tmp_path / name, "--valid", "0.2", "--seed", "3")
     for file in ("model.safetensors", "config.json", "tokens/valid.safetensors", "tokens/valid-classes.safetensors"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
