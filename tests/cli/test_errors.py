@@ -43,7 +43,7 @@ TRAIN = [
     (["train", "missing.txt", "--model", "ngram"], "missing.txt: there is no such file"),
     (["train", "empty.txt", "--model", "ngram"], "found no text"),
     (["train", "blank.txt", "--model", "ngram", "--set", "data.documents=line"], "found no text"),
-    (["train", "latin.txt", "--model", "ngram"], "latin.txt, line 2: found byte 0xe9 at byte 9, expected utf-8"),
+    (["train", "latin.txt", "--model", "ngram"], "latin.txt, line 2: byte 0xe9 at offset 9 is not valid utf-8"),
     (["train", "utf16.txt", "--model", "ngram"], "use --encoding utf-16"),
     (["train", "folder", "--model", "ngram"], "none of them .txt"),
     (["train", "tags.tsv", "--model", "ngram"], "model.kind=ngram"),

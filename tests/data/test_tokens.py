@@ -22,8 +22,9 @@ from satchel.data.tokens import (
     write_tokens,
 )
 from satchel.errors import RunError
-from satchel.text import reading
-from satchel.text.reading import Corpus, DocumentRule, Piece, bytes_source
+from satchel.text import decoding, reading
+from satchel.text.reading import Corpus, DocumentRule, Piece
+from satchel.text.sources import bytes_source
 from satchel.text.tokenizer import Tokenizer, TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
 
 LETTERS = char_tokenizer([*"abc\n "])
@@ -115,7 +116,7 @@ def test_tokens_do_not_depend_on_the_cut_positions(texts: list[str], shortest: i
         whole = tokenize_corpus(corpus_of(*texts), tokenizer, rule)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reading, "SHORTEST_PIECE", shortest)
-            patch.setattr(reading, "CHUNK", shortest)
+            patch.setattr(decoding, "CHUNK", shortest)
             cut = tokenize_corpus(corpus_of(*texts), tokenizer, rule)
         assert cut.counts == whole.counts
         assert cut.ids.tolist() == whole.ids.tolist()

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import DataError, SettingsError
-from satchel.text.reading import Corpus, DataSettings, bytes_source
+from satchel.text.reading import Corpus, DataSettings
 from satchel.text.row_files import add_predictions, check_distinct, read_input_rows, write_rows
+from satchel.text.sources import bytes_source
 
 cell = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 

@@ -9,7 +9,8 @@ import pytest
 
 from satchel.datasets.corpora import infer_task, is_pair, open_corpus
 from satchel.errors import DataError
-from satchel.text.reading import Corpus, DataSettings, bytes_source
+from satchel.text.reading import Corpus, DataSettings
+from satchel.text.sources import bytes_source
 from satchel.text.tables import Row, column_text, read_pairs, read_rows, table_format
 
 

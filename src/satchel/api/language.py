@@ -27,7 +27,8 @@ from satchel.predictor import Floats, Ids, Predictor
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import visible
-from satchel.text.reading import Corpus, bytes_source
+from satchel.text.reading import Corpus
+from satchel.text.sources import bytes_source
 from satchel.training.defaults import MOST_COUNTED, ngram_order
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from satchel.ngram.tables import Table
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
-from satchel.text.reading import Corpus, file_source, lines
+from satchel.text.reading import Corpus, lines
+from satchel.text.sources import file_source
 from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
 from satchel.training.settings import NgramRunSettings
 

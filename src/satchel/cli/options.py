@@ -96,7 +96,7 @@ def decode_utf8(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        cause = f"found byte {data[error.start]:#04x} at byte {error.start}, expected utf-8"
+        cause = f"byte {data[error.start]:#04x} at offset {error.start} is not valid utf-8"
         raise DataError(cause, where=where) from None
 
 

@@ -8,7 +8,8 @@ from satchel.datasets.generated import SplitName
 from satchel.datasets.registry import read_dataset
 from satchel.errors import DataError
 from satchel.text import tables
-from satchel.text.reading import Corpus, DataSettings, Task, file_source, folder_sources, stdin_source
+from satchel.text.reading import Corpus, DataSettings, Task
+from satchel.text.sources import file_source, folder_sources, stdin_source
 
 
 def open_corpus(

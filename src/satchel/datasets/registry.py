@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from satchel.datasets import ab, counting, polysemy, python_docs, python_modules, recall, roles, transductions
 from satchel.datasets.generated import Row, RowGenerator, SplitName, line_generator, row_generator
 from satchel.errors import DataError
-from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task, bytes_source
+from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task
+from satchel.text.sources import bytes_source
 
 
 @dataclass(frozen=True)

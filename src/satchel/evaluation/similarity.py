@@ -8,7 +8,8 @@ import numpy as np
 
 from satchel.errors import DataError
 from satchel.evaluation.statistics import spearman
-from satchel.text.reading import Corpus, file_source, lines
+from satchel.text.reading import Corpus, lines
+from satchel.text.sources import file_source
 
 ENDINGS = (".txt", ".csv", ".tsv")
 MIN_PAIRS = 2

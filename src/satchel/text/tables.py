@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from satchel.errors import DataError
-from satchel.text.reading import SURROGATE, Corpus, DataSettings, Source, Task, lines, lines_with_ends
+from satchel.text.reading import SURROGATE, Corpus, DataSettings, Task, lines, lines_with_ends
+from satchel.text.sources import Source
 
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 # Maximum number of characters of a .csv field.

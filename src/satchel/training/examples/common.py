@@ -12,7 +12,8 @@ from satchel.data.batches import Ints
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError
 from satchel.progress import Progress
-from satchel.text.reading import Corpus, file_source, stdin_source, text_pieces
+from satchel.text.reading import Corpus, text_pieces
+from satchel.text.sources import file_source, stdin_source
 from satchel.text.tokenizer import Tokenizer, train_tokenizer
 
 if TYPE_CHECKING:

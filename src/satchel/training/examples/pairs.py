@@ -16,7 +16,8 @@ from satchel.data.tokens import TokenCounts
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus, file_source, lines
+from satchel.text.reading import Corpus, lines
+from satchel.text.sources import file_source
 from satchel.text.tables import TextPair, column_text, read_json_lines, read_pairs
 from satchel.text.tokenizer import Tokenizer
 from satchel.training.examples.common import (
