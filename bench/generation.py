@@ -16,7 +16,8 @@ from satchel.models.transformer import TransformerSettings
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.predictor import Predictor
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
-from satchel.text.tokenizer import TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

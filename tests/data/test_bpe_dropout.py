@@ -6,7 +6,8 @@ import pytest
 from satchel.data.batches import seeded_rng
 from satchel.data.bpe_dropout import UNMERGED, bpe_dropout, merge_parts
 from satchel.errors import SettingsError
-from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 
 TEXT = "the lowest tower is lower than the newest tower, and the newer towers are the widest\n"
 

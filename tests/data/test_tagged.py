@@ -7,7 +7,8 @@ from satchel.data.batches import NO_TARGET
 from satchel.data.tagged import Unit, infer_unit, split_tags, split_units, tag_targets, tokenize_tagged
 from satchel.errors import DataError
 from satchel.text.tables import TaggedText
-from satchel.text.tokenizer import Tokenizer, TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings
+from satchel.text.tokenizer_training import char_tokenizer, train_tokenizer, word_tokenizer
 
 CHARACTERS = char_tokenizer(list("abc "))
 PUNCTUATION = train_tokenizer(TokenizerSettings(kind="word", split="punctuation"), ["go, on"], 6)

@@ -25,7 +25,8 @@ from satchel.errors import RunError
 from satchel.text import decoding, reading
 from satchel.text.reading import Corpus, DocumentRule, Piece
 from satchel.text.sources import bytes_source
-from satchel.text.tokenizer import Tokenizer, TokenizerSettings, char_tokenizer, train_tokenizer, word_tokenizer
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings
+from satchel.text.tokenizer_training import char_tokenizer, train_tokenizer, word_tokenizer
 
 LETTERS = char_tokenizer([*"abc\n "])
 RULES: tuple[DocumentRule, ...] = ("stream", "file", "line")
@@ -244,7 +245,8 @@ from pathlib import Path
 from satchel.data.tokens import TokenWriter, write_tokens
 from satchel.datasets.corpora import open_corpus
 from satchel.text.reading import DataSettings
-from satchel.text.tokenizer import TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 corpus = open_corpus(sys.argv[1], DataSettings())
 pieces = (piece.text for piece in corpus.pieces())
 tokenizer = train_tokenizer(TokenizerSettings(kind="word"), pieces, corpus.size)

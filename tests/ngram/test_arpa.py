@@ -20,7 +20,7 @@ from satchel.ngram.arpa import escape, read_arpa, unescape, write_arpa
 from satchel.ngram.smoothing import NgramSettings, Smoothing, estimate
 from satchel.ngram.tables import Table
 from satchel.text.reading import DataSettings, lines
-from satchel.text.tokenizer import word_tokenizer
+from satchel.text.tokenizer_training import word_tokenizer
 
 from .test_smoothing import zipf
 

@@ -14,7 +14,8 @@ from satchel.datasets.corpora import open_corpus
 from satchel.text import decoding, reading
 from satchel.text.reading import Corpus, DataSettings, lines, split_pieces
 from satchel.text.sources import bytes_source
-from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 
 STRICT = DataSettings()
 # Line separators of other programs that are ordinary characters here.
@@ -144,11 +145,11 @@ def tokenizers() -> dict[str, Tokenizer]:
 def _unigram(spellings: Sequence[str]) -> Tokenizer:
     from tokenizers import models
 
-    from satchel.text import tokenizer
+    from satchel.text import tokenizer, tokenizer_training
 
     scores = [(character, -9.0 - index / 1000) for index, character in enumerate(tokenizer.ALPHABET)]
     scores += [(spelling, -5.0 - index / 100) for index, spelling in enumerate(dict.fromkeys(spellings))]
-    return Tokenizer(tokenizer._byte_level(models.Unigram(scores, None, False)).to_str())
+    return Tokenizer(tokenizer_training._byte_level(models.Unigram(scores, None, False)).to_str())
 
 
 WHITE_SPACE = " \n\t\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u180e\u2003\u2028\u2029\u200b\u200d\u2060\u3000\ufeff"

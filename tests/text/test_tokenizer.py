@@ -15,18 +15,9 @@ from hypothesis import strategies as st
 
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.text import reading
-from satchel.text.tokenizer import (
-    UNKNOWN,
-    Tokenizer,
-    TokenizerSettings,
-    char_tokenizer,
-    default_size,
-    load_tokenizer,
-    parse_tokenizer,
-    read_tokenizer,
-    train_tokenizer,
-    word_tokenizer,
-)
+from satchel.text.tokenizer import UNKNOWN, Tokenizer, TokenizerSettings, parse_tokenizer
+from satchel.text.tokenizer_files import load_tokenizer, read_tokenizer
+from satchel.text.tokenizer_training import char_tokenizer, default_size, train_tokenizer, word_tokenizer
 
 PROSE = """The cat sat on the mat, and the dog sat on the log. "Where is the cat?" asked the dog.
 Nobody knew; 1,234 other cats were there, too. <unk> is a word here, and so is </s>.
@@ -205,7 +196,8 @@ def test_training_in_another_process_gives_the_same_tokenizer(shared: Path) -> N
     program = """
 import sys
 from pathlib import Path
-from satchel.text.tokenizer import TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 text = Path(sys.argv[1]).read_text(encoding="utf-8")[:100_000]
 for kind in ("word", "bpe", "unigram"):
     pieces = [text[i : i + 1000] for i in range(0, len(text), 1000)]

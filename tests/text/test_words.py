@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 from satchel.text.words import word_ids, words_of
 
 TEXT = "The cats sat on the mat, and the cat's hats sat on the cats. Zauberflöte 12 \u4f60\u597d\n" * 9

@@ -14,7 +14,8 @@ from satchel.predictor import Labeller
 from satchel.tasks.classification import ClassificationNetwork, NetworkLabeller
 from satchel.tasks.tagging import NetworkTagger, TaggingNetwork
 from satchel.tasks.translation import TranslationNetwork
-from satchel.text.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from satchel.text.tokenizer import Tokenizer, TokenizerSettings
+from satchel.text.tokenizer_training import train_tokenizer
 from satchel.training.jobs.labels import LabelJob
 from satchel.training.jobs.translation import PairJob, SideTokens
 from satchel.training.settings import TrainingSettings

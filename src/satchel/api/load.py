@@ -20,7 +20,9 @@ from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.text.reading import Corpus, lines
 from satchel.text.sources import file_source
-from satchel.text.tokenizer import KINDS, Tokenizer, char_tokenizer, load_tokenizer, word_tokenizer
+from satchel.text.tokenizer import KINDS, Tokenizer
+from satchel.text.tokenizer_files import load_tokenizer
+from satchel.text.tokenizer_training import char_tokenizer, word_tokenizer
 from satchel.training.settings import NgramRunSettings
 
 M = TypeVar("M", LanguageModel, Classifier, Tagger, Translator)

@@ -17,7 +17,7 @@ def tokenize(
 ) -> Result:
     """Print the tokens of a text, separated by spaces (a space inside a token is printed as ␣), and their number."""
     from satchel.text.display import visible
-    from satchel.text.tokenizer import load_tokenizer
+    from satchel.text.tokenizer_files import load_tokenizer
 
     loaded = load_tokenizer(Path(tokenizer))
     content = read_text(text)

@@ -22,7 +22,8 @@ from satchel.data.examples import read_classes
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import RunError
 from satchel.text.reading import Task
-from satchel.text.tokenizer import LARGEST_FILE, Tokenizer, read_tokenizer
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.tokenizer_files import LARGEST_FILE, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
 SOURCE_TOKENIZER = "source_tokenizer.json"  # present if sources and targets have different tokenizers

@@ -1,4 +1,4 @@
-"""Tokenizers: characters, bytes, words, byte-level BPE and byte-level unigram, stored as `tokenizer.json`.
+"""Tokenizers of characters, bytes, words, byte-level BPE and byte-level unigram: encoding and decoding.
 
 The ids of a tokenizer are 0 to size - 1. The document boundary is the id `size`, which no text can produce; models have
 a vocabulary of `size + 1` ids. `char` and `word` tokenizers have an unknown token, with a spelling that no text can
@@ -9,7 +9,6 @@ import functools
 import hashlib
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,29 +17,20 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
+from tokenizers import models, pre_tokenizers
 
-from satchel import durable
 from satchel.config import Settings, build
-from satchel.errors import DataError, RunError, SettingsError
+from satchel.errors import DataError, SettingsError
 from satchel.text.reading import SURROGATE, split_pieces
 
 Ids = npt.NDArray[np.int64]
 
 # Spelling of the unknown token. No text produces it: `word` splits at the space, `char` has tokens of one character.
 UNKNOWN = " <unk>"
-# Maximum size of a tokenizer.json in bytes.
-LARGEST_FILE = 1 << 28
 LARGEST_VOCABULARY = 1 << 24
 # The characters that represent the 256 bytes in the vocabulary of a byte-level tokenizer.
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
-# Pre-tokens of byte-level tokenizers: words with the space before them, numbers, punctuation, newlines, other white
-# space. White space only starts a pre-token and no rule looks behind, which `reading.split_pieces` relies on.
-# The length is limited because the training time is quadratic in it.
-PRE_TOKEN = Regex(
-    r" ?\p{L}{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{N}]{1,256}|\n{1,256}|[^\S\n]{1,256}(?!\S)|[^\S\n]{1,256}"
-)
 
 Kind = Literal["char", "byte", "word", "bpe", "unigram"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -93,11 +83,11 @@ class Tokenizer:
         self.sha256 = hashlib.sha256(self.json.encode()).hexdigest()
         self.size: int = engine.get_vocab_size()
         self.boundary = self.size
-        self.spellings = _spellings(engine)
+        self.spellings = spellings_of(engine)
         self.unknown: int | None = engine.token_to_id(UNKNOWN)
         self.kind = _kind(json.loads(text), self.unknown)
         self._lengths = np.array([len(spelling) for spelling in self.spellings])
-        self._bytes = {character: index for index, character in _byte_alphabet()}
+        self._bytes = {character: index for index, character in byte_alphabet()}
 
     @functools.cached_property
     def byte_lengths(self) -> npt.NDArray[np.int64]:
@@ -178,86 +168,6 @@ class Tokenizer:
             return spelling.encode()
 
 
-def read_tokenizer(data: bytes, where: str) -> Tokenizer:
-    """Return the tokenizer of a `tokenizer.json`; raise RunError if it is not valid."""
-    tree = durable.from_json(data, where)
-    model = tree.get("model") if isinstance(tree, dict) else None
-    if not isinstance(model, dict) or model.get("type") not in ("BPE", "Unigram", "WordLevel", "WordPiece"):
-        raise RunError("is not a tokenizer.json of the Hugging Face tokenizers library", where=where)
-    vocabulary = model.get("vocab")
-    added = tree.get("added_tokens") or []
-    if not isinstance(added, list) or not all(_is_added_token(token) for token in added):
-        raise RunError("added_tokens is not a list of tokens", where=where)
-    if model["type"] == "Unigram":
-        _check_tokens([entry[0] for entry in vocabulary or []] if _is_list_of_pairs(vocabulary) else None, where)
-        _check_tokens(["", *{token["content"] for token in added} - {""}], where)
-    else:
-        _check_ids(vocabulary, added, where)
-    try:
-        tokenizer = Tokenizer(data.decode("utf-8"))
-    except BaseException as error:
-        # The library raises Exceptions, or panics of its Rust runtime, which are BaseExceptions.
-        if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
-            raise
-        raise RunError(f"is not a valid tokenizer: {error}", where=where) from None
-    # The library may assign other ids to added tokens than the file.
-    if len(set(tokenizer.spellings)) < tokenizer.size:
-        raise RunError(f"the ids are not distinct or not 0 to {tokenizer.size - 1}", where=where)
-    if not _can_encode_all(model, tokenizer.kind):
-        raise RunError("the vocabulary has no unknown token", where=where)
-    return tokenizer
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Return the tokenizer of a `tokenizer.json` or of a run folder."""
-    if os.path.isdir(path):
-        if not (path / "tokenizer.json").exists():
-            raise RunError("is not a run folder: it has no tokenizer.json", where=str(path))
-        path = path / "tokenizer.json"
-    return read_tokenizer(durable.read_file(path, LARGEST_FILE), str(path))
-
-
-def _is_added_token(token: Any) -> bool:
-    return isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
-
-
-def _can_encode_all(model: dict[str, Any], kind: str) -> bool:
-    """Return whether a tokenizer can encode text outside of its vocabulary; otherwise encoding raises an error."""
-    if model["type"] == "Unigram":
-        return kind == "unigram" or model.get("unk_id") is not None
-    unknown = model.get("unk_token")
-    if unknown is None and model["type"] == "BPE":
-        return True  # it omits characters outside of the vocabulary
-    return isinstance(unknown, str) and unknown in model["vocab"]
-
-
-def _is_list_of_pairs(vocabulary: Any) -> bool:
-    return isinstance(vocabulary, list) and all(isinstance(entry, list) and len(entry) == 2 for entry in vocabulary)
-
-
-def _check_tokens(tokens: list[Any] | None, where: str) -> None:
-    if tokens is None or not all(isinstance(token, str) for token in tokens) or not tokens:
-        raise RunError("the vocabulary is not a list of tokens", where=where)
-    if len(tokens) > LARGEST_VOCABULARY:
-        raise RunError(f"has {len(tokens)} tokens, expected at most {LARGEST_VOCABULARY}", where=where)
-    for token in tokens:
-        if SURROGATE.search(token):
-            raise RunError(f"the token {token!r} contains an unpaired surrogate", where=where)
-    if len(set(tokens)) < len(tokens):
-        duplicate = Counter(tokens).most_common(1)[0][0]
-        raise RunError(f"the vocabulary contains the token {duplicate!r} twice", where=where)
-
-
-def _check_ids(vocabulary: Any, added: list[Any], where: str) -> None:
-    if not isinstance(vocabulary, dict):
-        raise RunError("the vocabulary is not a mapping of tokens to ids", where=where)
-    extra = {token["content"]: token["id"] for token in added}
-    ids = {**vocabulary, **extra}
-    _check_tokens(list(ids), where)
-    if not all(type(id_) is int for id_ in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
-        raise RunError(f"the ids are not distinct or not 0 to {len(ids) - 1}", where=where)
-
-
 def _kind(tree: dict[str, Any], unknown: int | None) -> str:
     """Return the kind of a tokenizer, inferred from its components; `other` if it is none of KINDS."""
     model, pre_tokenizer = tree["model"], tree.get("pre_tokenizer")
@@ -289,7 +199,7 @@ def _is_byte_level(pre_tokenizer: dict[str, Any] | None, vocabulary: Any) -> boo
     return all(character in spellings for character in ALPHABET)
 
 
-def _byte_alphabet() -> Iterator[tuple[int, str]]:
+def byte_alphabet() -> Iterator[tuple[int, str]]:
     """Yield (byte, character) as in GPT-2: printable Latin-1 characters are unchanged, others start at U+0100."""
     shifted = 0
     for byte in range(256):
@@ -300,75 +210,8 @@ def _byte_alphabet() -> Iterator[tuple[int, str]]:
             shifted += 1
 
 
-# --- training ------------------------------------------------------------------------------------
-
-
-def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: int) -> Tokenizer:
-    """Return a tokenizer trained on pieces of text with about `size` characters in total."""
-    if settings.kind == "byte":
-        return Tokenizer(
-            _byte_level(models.BPE({character: byte for byte, character in _byte_alphabet()}, [])).to_str()
-        )
-    if settings.kind == "char":
-        return char_tokenizer(_frequent_characters(pieces, settings))
-    if settings.kind == "word":
-        engine = _word(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN), settings.split)
-        # The unknown token is part of the vocabulary size.
-        limit = (settings.size or LARGEST_VOCABULARY) - 1
-        word_trainer = trainers.WordLevelTrainer(
-            vocab_size=limit, min_frequency=settings.min_count, show_progress=False, special_tokens=[]
-        )
-        engine.train_from_iterator(_batches(pieces), word_trainer)
-        return word_tokenizer(_spellings(engine), settings.split)
-    limit = settings.size or default_size(size)
-    trainer: trainers.Trainer
-    if settings.kind == "bpe":
-        engine = _byte_level(models.BPE())
-        trainer = trainers.BpeTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
-    else:
-        engine = _byte_level(models.Unigram())
-        trainer = trainers.UnigramTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
-    engine.train_from_iterator(_batches(pieces), trainer)
-    return Tokenizer((_deterministic(engine) if settings.kind == "unigram" else engine).to_str())
-
-
-def _deterministic(engine: Engine) -> Engine:
-    """Return a unigram engine that depends on the training text only.
-
-    The order of the trainer's sums varies, which changes the last digits of scores: they are rounded. Bytes that do not
-    occur in the text get scores in steps of 0.0001 below the lowest score, in varying order: all get the lowest score.
-    """
-    scores = dict(json.loads(engine.to_str())["model"]["vocab"])
-    # Scores are missing if the training text is empty.
-    lowest = min((score for score in scores.values() if score is not None), default=0.0)
-    largest_step = lowest + 0.0001 * len(ALPHABET)
-    rounded = {
-        spelling: round(lowest if score is None or (len(spelling) == 1 and score <= largest_step) else score, 6)
-        for spelling, score in scores.items()
-    }
-    return _byte_level(models.Unigram(sorted(rounded.items(), key=lambda entry: (-entry[1], entry[0])), None, False))
-
-
-def default_size(characters: int) -> int:
-    """Return the default vocabulary size: one token per 300 characters of text, at least 500 and at most 8,000."""
-    return min(8000, max(500, characters // 300))
-
-
-def word_tokenizer(words: Sequence[str], split: str = "space") -> Tokenizer:
-    """Return a tokenizer with these words as vocabulary, in this order, and an unknown token."""
-    vocabulary = {word: index for index, word in enumerate(words)}
-    vocabulary[UNKNOWN] = len(vocabulary)
-    return Tokenizer(_word(models.WordLevel(vocabulary, unk_token=UNKNOWN), split).to_str())
-
-
-def char_tokenizer(characters: Sequence[str]) -> Tokenizer:
-    """Return a tokenizer with these characters as vocabulary, in this order, and an unknown token."""
-    # BPE without merges maps each character to its id, and is the fastest such model of the library.
-    vocabulary = {character: index for index, character in enumerate(characters)}
-    vocabulary[UNKNOWN] = len(vocabulary)
-    engine = Engine(models.BPE(vocabulary, [], unk_token=UNKNOWN, fuse_unk=False))
-    engine.decoder = decoders.Fuse()
-    return Tokenizer(engine.to_str())
+def spellings_of(engine: Engine) -> list[str]:
+    return [engine.id_to_token(id_) or "" for id_ in range(engine.get_vocab_size())]
 
 
 def parse_tokenizer(choice: str) -> TokenizerSettings | Path:
@@ -386,51 +229,3 @@ def parse_tokenizer(choice: str) -> TokenizerSettings | Path:
         f"--tokenizer {choice}: is neither a kind of tokenizer nor an existing file or folder",
         "expected char, byte, word, bpe:N, unigram:N, a run folder or a tokenizer.json",
     )
-
-
-def _word(model: models.Model, split: str) -> Engine:
-    engine = Engine(model)
-    spaces = pre_tokenizers.WhitespaceSplit()
-    punctuation = pre_tokenizers.Sequence([spaces, pre_tokenizers.Punctuation("isolated")])
-    engine.pre_tokenizer = punctuation if split == "punctuation" else spaces
-    return engine
-
-
-def _byte_level(model: models.Model) -> Engine:
-    engine = Engine(model)
-    engine.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(PRE_TOKEN, "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    engine.decoder = decoders.ByteLevel()
-    return engine
-
-
-def _frequent_characters(pieces: Iterable[str], settings: TokenizerSettings) -> list[str]:
-    """Return the most frequent characters with at least `min_count` occurrences, in code point order."""
-    counts: Counter[str] = Counter()
-    for piece in pieces:
-        counts.update(piece)
-    by_frequency = sorted(
-        (character for character, count in counts.items() if count >= settings.min_count),
-        key=lambda character: (-counts[character], character),
-    )
-    # The unknown token is part of the vocabulary size.
-    return sorted(by_frequency if settings.size is None else by_frequency[: settings.size - 1])
-
-
-def _spellings(engine: Engine) -> list[str]:
-    return [engine.id_to_token(id_) or "" for id_ in range(engine.get_vocab_size())]
-
-
-def _batches(pieces: Iterable[str], count: int = 64) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for piece in pieces:
-        batch.append(piece)
-        if len(batch) == count:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -17,7 +17,8 @@ from satchel.datasets.corpora import open_corpus
 from satchel.datasets.registry import DATASETS
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_pairs, read_tagged
-from satchel.text.tokenizer import Tokenizer, default_size
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.tokenizer_training import default_size
 from satchel.training.choices import Choices
 
 # Training time if no budget is given.

@@ -8,7 +8,7 @@ from satchel.models.build import EncoderSettings, PairSettings
 from satchel.models.settings import ModelSettings
 from satchel.models.transformer import TransformerSettings
 from satchel.models.transformer_pair import TransformerPairSettings
-from satchel.text.tokenizer import default_size
+from satchel.text.tokenizer_training import default_size
 from satchel.training.settings import RunSettings, TrainingSettings
 
 # Vocabulary size assumed if the settings give none: the default for 1 MB of text.

@@ -11,7 +11,8 @@ from satchel.datasets.registry import DATASETS, dataset_for_task
 from satchel.errors import SettingsError
 from satchel.runs.folder import read_config
 from satchel.text.reading import DataSettings
-from satchel.text.tokenizer import KINDS, Tokenizer, load_tokenizer, parse_tokenizer
+from satchel.text.tokenizer import KINDS, Tokenizer, parse_tokenizer
+from satchel.text.tokenizer_files import load_tokenizer
 from satchel.training import defaults
 from satchel.training.choices import Choices
 from satchel.training.recipes import read_recipe

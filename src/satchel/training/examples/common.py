@@ -14,7 +14,8 @@ from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.text.reading import Corpus, text_pieces
 from satchel.text.sources import file_source, stdin_source
-from satchel.text.tokenizer import Tokenizer, train_tokenizer
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.tokenizer_training import train_tokenizer
 
 if TYPE_CHECKING:
     from satchel.training.plan import Plan

@@ -9,7 +9,8 @@ from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, DocumentRule, Piece
-from satchel.text.tokenizer import Tokenizer, train_tokenizer
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.tokenizer_training import train_tokenizer
 from satchel.training.examples.common import Examples, fraction, valid_corpus
 from satchel.training.plan import Plan
 
