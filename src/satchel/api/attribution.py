@@ -262,7 +262,7 @@ def _of_next(model: LanguageModel, text: str, target: Target | None, versus: str
     tokenizer, network = model.tokenizer, model.network
     if isinstance(target, tuple):
         raise SettingsError(f"target: found {target}, expected a word or a token's number")
-    ids_T, notes = read_prefix(tokenizer, getattr(network.encoder, "context", None), text)
+    ids_T, notes = read_prefix(tokenizer, network.encoder.context, text)
     chosen = likeliest(model.predictor, ids_T) if target is None else next_token(tokenizer, target, text, notes)
     other = None if versus is None else next_token(tokenizer, versus, text, notes)
     if network.ngram is not None:
@@ -342,7 +342,7 @@ def _place(target: Target | None, unit: str) -> tuple[int, str | None]:
 
 
 def _windows(asked: Asked) -> list[str]:
-    context: int | None = getattr(asked.encoder, "context", None)
+    context = asked.encoder.context
     if context is None or len(asked.ids_T) <= context:
         return []
     return [f"the text is longer than the context of {context:,}: it is read in windows of that"]

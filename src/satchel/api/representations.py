@@ -113,7 +113,7 @@ class VectorReader:
         self.tokenizer = model.source_tokenizer if isinstance(model, Translator) else model.tokenizer
         # What stands before a text and after it is read too, and takes room.
         self.before, self.after = isinstance(model, LanguageModel), isinstance(model, Translator)
-        self.context: int | None = getattr(self.encoder, "context", None)
+        self.context = self.encoder.context
         self.room = None if self.context is None else max(0, self.context - self.before - self.after)
         self._seen: dict[str, _Seen] = {}
 

@@ -80,7 +80,7 @@ class LanguageJob:
         self.valid = valid
         self.gate_text = gate_text
         self._ids, self._settings = ids, settings
-        length: int = settings.length or getattr(network.encoder, "context", None) or DEFAULT_LENGTH
+        length: int = settings.length or network.encoder.context or DEFAULT_LENGTH
         self._batches: StreamBatches | DocumentBatches
         if stream:
             rows = max(1, settings.batch_tokens // length)
