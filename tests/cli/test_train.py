@@ -148,7 +148,7 @@ def test_a_table_with_labels_trains_a_classifier(cli: Cli, table: Path, tmp_path
     code, printed, messages = cli("train", table, "--model", "ngram", "-o", tmp_path / "run")
     assert code == 0
     assert "task=classify: inferred from the data" in messages
-    assert "classifier (task classify) with 2 labels" in printed
+    assert "a classifier (task classify) with 2 labels" in printed
     result = json_of(cli, "train", table, "--model", "ngram", "--valid", "0.25", "-o", tmp_path / "again")
     assert (result["task"], result["model"], result["stopped"]) == ("classify", "ngram", "finished")
     assert result["valid"]["examples"] == 7
@@ -167,7 +167,7 @@ def test_a_table_with_tags_trains_a_tagger(cli: Cli, tagger: Path, tmp_path: Pat
     words = tagger.parent / "words.tsv"
     code, printed, messages = cli("train", words, "--steps", "2", *TAG_OPTIONS, "-o", tmp_path / "run")
     assert code == 0, messages
-    assert "tagger (task tag) with 3 tags, transformer" in printed
+    assert "a tagger (task tag) with 3 tags, transformer" in printed
     assert "task=tag: inferred from the data" in messages
     assert f"next: satchel tag {tmp_path / 'run'}" in messages
     result = json_of(cli, "train", words, "--steps", "2", *TAG_OPTIONS, "-o", tmp_path / "again")
@@ -186,7 +186,7 @@ def test_aligned_files_train_a_translator(cli: Cli, tmp_path: Path) -> None:
     data = f"{tmp_path / 'a.de'},{tmp_path / 'a.en'}"
     code, printed, messages = cli("train", data, "--steps", "2", "--valid", data, *PAIR_OPTIONS, "-o", tmp_path / "run")
     assert code == 0, messages
-    assert "translator (task translate), transformer" in printed
+    assert "a translator (task translate), transformer" in printed
     assert "sentence pairs  3; 1 skipped with an empty side" in printed
     assert "task=translate: inferred from the data" in messages
     assert f"next: satchel translate {tmp_path / 'run'} 'a text'" in messages

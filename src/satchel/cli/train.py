@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from satchel.api import Plan
     from satchel.api.tasks import AnyModel
 
-# Name of the model of each task, and a command to try after training.
-TASKS = {
-    "lm": ("language model", "generate {run} --tokens 100"),
-    "classify": ("classifier", "classify {run} 'a text'"),
-    "tag": ("tagger", "tag {run} 'a text'"),
-    "translate": ("translator", "translate {run} 'a text'"),
+# Command to try after training, by task.
+NEXT = {
+    "lm": "generate {run} --tokens 100",
+    "classify": "classify {run} 'a text'",
+    "tag": "tag {run} 'a text'",
+    "translate": "translate {run} 'a text'",
 }
 # Parameters that can be combined with --resume.
 RESUME_PARAMETERS = ("resume", "as_json")
@@ -256,9 +256,9 @@ def show_report(trained: "AnyModel") -> None:
     fields.append(("time", f"{report.seconds:.1f} s"))
     print(f"{report.run}: {_description(trained)}")
     print_fields(fields)
-    _, command = TASKS[trained.settings.task]
+    command = NEXT[trained.settings.task].format(run=report.run)
     also = f"; satchel senses {report.run} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
-    message(f"next: satchel {command.format(run=report.run)}{also}")
+    message(f"next: satchel {command}{also}")
 
 
 def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
@@ -289,10 +289,12 @@ def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
 
 def _description(trained: "AnyModel") -> str:
     """Return task, labels and kind of a model in one line."""
+    from satchel.api.tasks import TASKS
+
     model, task = trained.settings.model, trained.settings.task
     kind = f"n-grams up to order {model.order}, {model.smoothing}" if model.kind == "ngram" else model.kind
     if order := getattr(model, "ngram", 0):
         kind += f", interpolated with an n-gram model of order {order}"
     labels = len(trained.run.labels)
     classes = f" with {labels:,} {'tags' if task == 'tag' else 'labels'}" if labels else ""
-    return f"{TASKS[task][0]} (task {task}){classes}, {kind}"
+    return f"{TASKS[task].noun} (task {task}){classes}, {kind}"
