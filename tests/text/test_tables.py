@@ -184,7 +184,7 @@ def test_a_missing_column_is_reported_with_the_existing_ones() -> None:
     (row,) = read_rows(corpus, corpus.sources[0])
     with pytest.raises(DataError) as caught:
         column_text(row, "text,title", "a.csv")
-    assert caught.value.cause == "found the columns label, text, expected title"
+    assert caught.value.cause == "has no column title, only label, text"
     assert caught.value.where == "a.csv, line 2"
 
 

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 # Target of a position without a label: the default `ignore_index` of torch's losses.
 NO_TARGET = -100
-# Position index of padding.
+# Position of padding in the arrays of positions.
 PADDING = -1
 # Rows are sorted by length within a random pool of this many batches: little padding, random composition.
 POOL = 32

@@ -29,7 +29,7 @@ def has_character_tags(rows: Iterable[TaggedText]) -> bool:
 
 
 def infer_unit(rows: Sequence[TaggedText], tokenizer: Tokenizer, where: str) -> Unit:
-    """Return the unit whose number equals the number of tags in every row."""
+    """Return the unit (character, word or token) of which every row has as many as tags."""
     if has_character_tags(rows):
         return "character"
     mismatched = [row for row in rows if len(row.tags.split()) != len(row.text.split())]

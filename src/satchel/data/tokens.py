@@ -187,7 +187,7 @@ class HeldOutSplit:
     seed: int
 
     def pieces(self, corpus: Corpus, rule: DocumentRule, characters: int) -> Iterator[tuple[bool, Piece]]:
-        """Yield (is held out, piece) in the order of the corpus, which has this number of characters."""
+        """Yield (is held out, piece) in the order of the corpus; `characters` is its total number of characters."""
         if rule == "stream":
             yield from self._stream(corpus.pieces(rule), int(characters * (1 - self.fraction) + 1e-9))
             return

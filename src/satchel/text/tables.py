@@ -172,7 +172,7 @@ def column_text(row: Row, column: str, where: str) -> str:
         return "\n".join(row.values[name] for name in column.split(","))
     except KeyError as error:
         raise DataError(
-            f"found the columns {', '.join(row.values)}, expected {error.args[0]}",
+            f"has no column {error.args[0]}, only {', '.join(row.values)}",
             "set the column with --text-column, --label-column and so on, or all names with --columns",
             where=f"{where}, line {row.line}",
         ) from None
