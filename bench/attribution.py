@@ -1,14 +1,16 @@
-"""How far off are approximations? Attribution methods on Backpacks, whose contributions are known exactly.
+"""Accuracy of approximate attribution methods on Backpacks, whose contributions are known exactly.
 
     python bench/attribution.py [--minutes 2] [--texts 100] [--only language] [--run RUN] [--data DIR] [--quick]
 
-A Backpack language model (tiny-shakespeare, pieces of words) and a Backpack classifier (SST-2, whole sentences) learn
-for some minutes each, or come from a run. Then held-out texts are explained: the score of the likeliest next token
-above the second likeliest one's, and that of the likeliest label above another's. By method: the mean over texts of the
-rank correlation (Spearman's) of what it says each word adds with what its senses add, how often both put the same word
-first, the gap (what the values add up to, less what there is to share out) as a share of the latter (its median; it may
-be next to nothing), the steps of integrated gradients, and the time for a text. What stands in the place of a word is
-the mean of all vectors, or words drawn from the vocabulary.
+Trains a Backpack language model (tiny-shakespeare, BPE) and a Backpack classifier (SST-2), or loads a run, and
+attributes the margin of the most likely next token (or label) over the second on held-out texts. Columns, for each
+method and baseline (mean embedding, or random words of the vocabulary):
+
+- Spearman correlation with the exact contributions, mean over the texts with its standard error;
+- share of texts with the same top word;
+- gap (sum of the attributions minus the score difference), median in % of the score difference;
+- mean number of steps of integrated gradients;
+- mean time per text.
 """
 
 import argparse
@@ -25,108 +27,107 @@ from typing import Any
 import numpy as np
 
 import satchel
-from satchel.api.attribution import compared
+from measure import parser, read_sst2
 from satchel.inspection.attribution import INSTEADS, METHODS, Instead
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-# How long the beginnings are that a language model goes on from, in tokens.
+# Minimum and maximum number of tokens of a prompt of the language model.
 SHORTEST, LONGEST = 8, 40
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A text, and what is explained."""
+class Example:
+    """A text, its most likely token or label, and the second most likely one."""
 
     text: str
     target: Any
     versus: Any
 
 
-def trained(kind: str, data: Path, folder: Path, options: argparse.Namespace) -> Any:
-    """Return a Backpack for one task."""
+def train(kind: str, folder: Path, options: argparse.Namespace) -> Any:
+    """Return a Backpack language model or classifier."""
     budget: dict[str, Any] = {"steps": 5} if options.quick else {"minutes": options.minutes}
     if kind == "language":
-        return satchel.train(
-            data / "tiny-shakespeare" / "input.txt", model="backpack", tokenizer="bpe", out=folder / kind, **budget
-        )
-    lines = (data / "sst2" / "stsa.binary.train").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        text = options.data / "tiny-shakespeare" / "input.txt"
+        return satchel.train(text, model="backpack", tokenizer="bpe", out=folder / kind, **budget)
     table = folder / "sst2.csv"
     with open(table, "w", encoding="utf-8", newline="") as handle:
-        csv.writer(handle).writerows([("label", "text"), *((line[0], line[2:]) for line in lines)])
+        csv.writer(handle).writerows([("label", "text"), *read_sst2(options.data, "train")])
     return satchel.train(table, model="backpack", out=folder / kind, **budget)
 
 
-def prefixes(model: Any, count: int) -> Iterator[Asked]:
-    """Return beginnings from all over the held-out text, with the two likeliest tokens after each."""
+def prompts(model: Any, count: int) -> Iterator[Example]:
+    """Yield prompts from equally spaced positions of the held-out text."""
     ids = model.valid_tokens().ids[1:-1]
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for start in np.linspace(0, len(ids) - LONGEST - 1, count).astype(int):
-        text = model.tokenizer.decode(ids[start : start + chance.integers(SHORTEST, LONGEST + 1)])
+        text = model.tokenizer.decode(ids[start : start + rng.integers(SHORTEST, LONGEST + 1)])
         first, second = model.next(text, top=2).ids
-        yield Asked(text, first, second)
+        yield Example(text, first, second)
 
 
-def rows(model: Any, data: Path, count: int) -> Iterator[Asked]:
-    """Return test sentences, each with the label that the classifier gives it and the other one."""
-    lines = (data / "sst2" / "stsa.binary.test").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    texts = [line[2:] for line in lines[:: len(lines) // count]][:count]
-    for found in model.predict(texts):
-        first, second = list(found.probabilities)[:2]
-        yield Asked(found.text, first, second)
+def sentences(model: Any, data: Path, count: int) -> Iterator[Example]:
+    """Yield equally spaced sentences of the test set of SST-2."""
+    rows = read_sst2(data, "test")
+    texts = [text for _, text in rows[:: len(rows) // count]][:count]
+    for prediction in model.predict(texts):
+        first, second = list(prediction.probabilities)[:2]
+        yield Example(prediction.text, first, second)
 
 
-def measure(model: Any, asked: list[Asked], instead: Instead) -> None:
-    """Print how each method fares."""
-    correlations, firsts, gaps, steps, seconds = (defaultdict[str, list[float]](list) for _ in range(5))
-    for each in asked:
-        for method in METHODS:
+def compare_methods(model: Any, examples: list[Example], instead: Instead) -> None:
+    """Print one row of metrics for each method."""
+    correlations, same_top, gaps, steps, seconds = (defaultdict[str, list[float]](list) for _ in range(5))
+    for example in examples:
+        comparison = model.compare_attributions(example.text, example.target, example.versus, instead=instead)
+        for attribution in comparison.methods:
+            method = attribution.method
+            correlations[method].append(comparison.correlations[method])
+            same_top[method].append(float(attribution.values.argmax() == comparison.exact.argmax()))
+            gaps[method].append(abs(attribution.gap) / abs(attribution.score - attribution.baseline))
+            steps[method].append(attribution.steps or 0)
             began = time.perf_counter()
-            found = compared(model, each.text, each.target, each.versus, (method,), instead=instead)
+            model.attributions(example.text, example.target, example.versus, method, instead=instead)
             seconds[method].append(time.perf_counter() - began)
-            (own,), exact = found.methods, found.exact
-            assert exact is not None, "only of a Backpack is the truth known"
-            correlations[method].append(found.correlations[method])
-            firsts[method].append(float(own.values.argmax() == exact.argmax()))
-            gaps[method].append(abs(own.gap) / abs(own.score - own.baseline))
-            steps[method].append(own.steps or 0)
-    print(f"instead: {instead:<8}{'rank correlation':>12}{'same first':>12}{'gap':>9}{'steps':>7}{'ms':>8}")
+    print(f"baseline: {instead:<6}{'Spearman':>12}{'same top word':>17}{'gap':>9}{'steps':>7}{'ms':>8}")
     for method in METHODS:
-        ranks = correlations[method]
-        error = statistics.stdev(ranks) / len(ranks) ** 0.5
-        taken = f"{statistics.mean(steps[method]):.0f}" if any(steps[method]) else "-"
+        values = correlations[method]
+        error = statistics.stdev(values) / len(values) ** 0.5
+        mean_steps = f"{statistics.mean(steps[method]):.0f}" if any(steps[method]) else "-"
         print(
-            f"  {method:<14}{statistics.mean(ranks):>9.3f} ± {error:.3f}{statistics.mean(firsts[method]):>12.0%}"
-            f"{statistics.median(gaps[method]):>9.2%}{taken:>7}{1000 * statistics.mean(seconds[method]):>8.1f}",
+            f"  {method:<14}{statistics.mean(values):>9.3f} ± {error:.3f}{statistics.mean(same_top[method]):>12.0%}"
+            f"{statistics.median(gaps[method]):>9.2%}{mean_steps:>7}{1000 * statistics.mean(seconds[method]):>8.1f}",
             flush=True,
         )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=2.0, help="of training, for each model")
-    parser.add_argument("--texts", type=int, default=100)
-    parser.add_argument("--only", choices=("language", "classifier"))
-    parser.add_argument("--run", type=Path, help="a run of the task of --only, instead of training")
-    parser.add_argument("--data", type=Path, default=SHARED)
-    parser.add_argument("--quick", action="store_true", help="a few steps and texts: it shows that all of it runs")
-    options = parser.parse_args()
+    arguments = parser(__doc__, "--data", "--quick")
+    arguments.add_argument("--minutes", type=float, default=2.0, help="training time of each model")
+    arguments.add_argument("--texts", type=int, default=100, help="number of held-out texts")
+    arguments.add_argument("--only", choices=("language", "classifier"), help="one of the two models")
+    arguments.add_argument("--run", type=Path, help="run folder of the model of --only, instead of training")
+    options = arguments.parse_args()
     if options.run is not None and options.only is None:
-        parser.error("--run is for one task: give --only too")
+        arguments.error("--run requires --only")
     count = 5 if options.quick else options.texts
     for kind in ("language", "classifier"):
         if options.only not in (None, kind):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            model = satchel.load(options.run) if options.run else trained(kind, options.data, Path(folder), options)
+            model = satchel.load(options.run) if options.run else train(kind, Path(folder), options)
             if model.report is not None and model.report.valid is not None:
                 valid = model.report.valid
-                quality = f"{valid.bits_per_byte:.3f} bits per byte" if kind == "language" else f"{valid.accuracy:.1%}"
-                print(f"{kind}: {quality} on what was held out, {model.report.seconds:.0f} s of training")
-            asked = list(prefixes(model, count) if kind == "language" else rows(model, options.data, count))
-            words = statistics.mean(len(each.text.split()) for each in asked)
-            print(f"{len(asked)} texts of {words:.0f} words in the mean")
+                quality = (
+                    f"{valid.bits_per_byte:.3f} bits per byte"
+                    if kind == "language"
+                    else f"accuracy {valid.accuracy:.1%}"
+                )
+                print(f"{kind}: {quality} on held-out data, {model.report.seconds:.0f} s of training")
+            examples = list(prompts(model, count) if kind == "language" else sentences(model, options.data, count))
+            words = statistics.mean(len(example.text.split()) for example in examples)
+            print(f"{len(examples)} texts of {words:.0f} words on average")
             for instead in INSTEADS:
-                measure(model, asked, instead)
+                compare_methods(model, examples, instead)
 
 
 if __name__ == "__main__":

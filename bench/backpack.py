@@ -1,17 +1,17 @@
-"""What senses cost: a step of training and a token of decoding of a Backpack, against the Transformer inside it.
+"""Training and decoding time of a Backpack relative to a Transformer, or their quality on the same tokens.
 
     python bench/backpack.py [TEXT] [--rounds 7] [--quick]
     python bench/backpack.py TEXT --recipe shakespeare-backpack [--valid FILE] [--epochs 6] [--seeds 1] [--quick]
 
-All train on the same batches of a text in pieces of words (2,000 of them), in turn in one process, each with AdamW;
-medians over the rounds, and ratios within a round. `naive` makes the senses of every place and a product for every
-sense, as the first implementations do. Decoding is one text, token by token, with what was read kept.
+Without `--recipe`: time of an AdamW step and of decoding a token with a KV cache, for a Backpack, its contextualiser as
+a Transformer, and a naive Backpack (sense vectors computed for every position, one matrix product per sense; training
+only). All alternate in one process on the same batches of the text (BPE, 2,000 tokens); medians over the rounds, ratios
+within a round.
 
-With a recipe it is what they learn: the recipe's Backpack, the Transformer inside it, and one of as many layers as make
-it as large as the Backpack, on the same tokens; bits per byte of what is held out.
+With `--recipe`: held-out bits per byte of the recipe's Backpack, of its contextualiser as a Transformer, and of a
+Transformer with additional layers to match the parameter count of the Backpack; all train on the same tokens.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import satchel
-from measure import write_recipe
+from measure import median_ratio, parser, write_recipe
 from satchel.data.tokens import open_tokens
 from satchel.models.backpack import Backpack, BackpackSettings
 from satchel.models.build import build_encoder
@@ -34,13 +34,16 @@ from satchel.runs import folder as runs
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.training.recipes import read_recipe
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SHAPE: dict[str, Any] = {"width": 384, "layers": 6, "heads": 6, "context": 256}
-SENSES, LENGTH, ROWS, VOCABULARY = 16, 256, 16, 2000
+SENSES, LENGTH, BATCH, VOCABULARY = 16, 256, 16, 2000
+# Number of prompt tokens that are decoded before the measurement starts.
+PROMPT = 8
+# Settings that a Backpack has and a Transformer does not.
+BACKPACK_ONLY = ("senses", "contextualiser", "sense_source", "sense_hidden", "output", "diversity", "nearness")
 
 
 class Naive(Backpack):
-    """A Backpack as it is first written down."""
+    """Backpack that computes the sense vectors of every position separately and sums over the senses at the end."""
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         assert self.contextualiser is not None
@@ -53,12 +56,14 @@ class Naive(Backpack):
         return sums
 
 
-def made(encoder: CausalEncoder) -> tuple[LanguageNetwork, torch.optim.Optimizer]:
+def with_optimizer(encoder: CausalEncoder) -> tuple[LanguageNetwork, torch.optim.Optimizer]:
+    """Return a language model in training mode and its optimizer."""
     network = LanguageNetwork(encoder).train()
     return network, torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
 
 
-def stepped(network: LanguageNetwork, optimizer: torch.optim.Optimizer, ids_BT: Tensor) -> float:
+def step_seconds(network: LanguageNetwork, optimizer: torch.optim.Optimizer, ids_BT: Tensor) -> float:
+    """Return the time of one training step."""
     began = time.perf_counter()
     network.loss(ids_BT[:, :-1], ids_BT[:, 1:]).backward()
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -67,43 +72,41 @@ def stepped(network: LanguageNetwork, optimizer: torch.optim.Optimizer, ids_BT: 
     return time.perf_counter() - began
 
 
-def decoded(network: LanguageNetwork, ids: list[int], boundary: int) -> float:
-    """Return the seconds per token of a text that is read token by token."""
+def decoding_seconds(network: LanguageNetwork, ids: list[int], boundary: int) -> float:
+    """Return the time per token of feeding a text token by token."""
     predictor = NetworkPredictor(network, boundary)
     state = predictor.start(1)
-    _, state = predictor.step(np.array([[boundary, *ids[:8]]]), state)
+    _, state = predictor.step(np.array([[boundary, *ids[:PROMPT]]]), state)
     began = time.perf_counter()
-    for id_ in ids[8:]:
+    for id_ in ids[PROMPT:]:
         _, state = predictor.step(np.array([[id_]]), state)
-    return (time.perf_counter() - began) / len(ids[8:])
+    return (time.perf_counter() - began) / len(ids[PROMPT:])
 
 
-def ratios(name: str, found: dict[str, list[float]], unit: str) -> None:
-    reference = found["Transformer"]
-    for variant, times in found.items():
-        ratio = statistics.median(a / b for a, b in zip(times, reference, strict=True))
-        print(
-            f"{name:<10} {variant:<14} {1000 * statistics.median(times):9.1f} {unit} {ratio:6.2f} times the Transformer"
-        )
+def print_times(phase: str, seconds: dict[str, list[float]], unit: str) -> None:
+    """Print the median time of each variant and its ratio to the Transformer."""
+    for variant, times in seconds.items():
+        ratio = median_ratio(times, seconds["Transformer"])
+        median = 1000 * statistics.median(times)
+        print(f"{phase:<10} {variant:<14} {median:9.1f} {unit}  time / Transformer {ratio:5.2f}")
 
 
-OWN = ("senses", "contextualiser", "sense_source", "sense_hidden", "output", "diversity", "nearness")
-
-
-def learned(
+def compare_quality(
     text: Path, recipe: str, valid: str | None, seed: int, threads: int, budget: dict[str, Any]
-) -> dict[str, tuple[float, int, float]]:
-    """Return bits per byte, parameters and seconds of a recipe's Backpack and of two Transformers."""
+) -> None:
+    """Train the three models of a recipe and print bits per byte, number of parameters and training time."""
     tree = read_recipe(recipe)
-    inside = {key: value for key, value in tree["model"].items() if key not in OWN} | {"kind": "transformer"}
-    found: dict[str, tuple[float, int, float]] = {}
+    plain = {key: value for key, value in tree["model"].items() if key not in BACKPACK_ONLY} | {"kind": "transformer"}
+    bits, parameters = dict[str, float](), dict[str, int]()
     with tempfile.TemporaryDirectory() as folder:
-        out, layers = Path(folder), inside["layers"]
-        for name, model in (("Backpack", tree["model"]), ("Transformer", inside), ("as large", inside)):
-            if name == "as large":
-                large, small = found["Backpack"][1], found["Transformer"][1]
-                model = {**inside, "layers": layers + max(1, round((large - small) / (12 * inside["width"] ** 2)))}
-            trained = satchel.train(
+        out = Path(folder)
+        for name, model in (("Backpack", tree["model"]), ("Transformer", plain), ("equal size", plain)):
+            if name == "equal size":
+                difference = parameters["Backpack"] - parameters["Transformer"]
+                # A layer has 12 * width^2 parameters.
+                added = max(1, round(difference / (12 * plain["width"] ** 2)))
+                model = {**plain, "layers": plain["layers"] + added}
+            report = satchel.train(
                 text,
                 recipe=write_recipe({**tree, "model": model}, out / "recipe.toml"),
                 tokenizer=None if name == "Backpack" else out / "Backpack",
@@ -112,63 +115,62 @@ def learned(
                 threads=threads,
                 out=out / name,
                 **budget,
-            )
-            report = trained.report
-            found[name] = report.valid.bits_per_byte, report.parameters, report.seconds
-            bits, relative = found[name][0], found[name][0] / found["Backpack"][0]
+            ).report
+            bits[name], parameters[name] = report.valid.bits_per_byte, report.parameters
             print(
-                f"seed {seed} {name:<12} {bits:.4f} bits per byte ({relative:.4f}), "
+                f"seed {seed} {name:<12} {bits[name]:.4f} bits per byte ({bits[name] / bits['Backpack']:.4f}), "
                 f"{report.parameters:,} parameters, {report.seconds:.0f} s",
                 flush=True,
             )
-    return found
+
+
+def compare_speed(text: Path, rounds: int, quick: bool) -> None:
+    """Print the time of a training step and of decoding a token, by variant."""
+    with tempfile.TemporaryDirectory() as folder:
+        ngram = satchel.train(text, model="ngram", tokenizer=f"bpe:{VOCABULARY}", out=Path(folder) / "run")
+        ids = torch.from_numpy(np.asarray(open_tokens(ngram.folder / runs.TRAIN_TOKENS).ids[1:], np.int64))
+    batch, decoded = (1, 40) if quick else (BATCH, 248)
+    torch.manual_seed(0)
+    settings = BackpackSettings(**SHAPE, senses=SENSES)
+    variants = {
+        "Transformer": with_optimizer(build_encoder(TransformerSettings(**SHAPE), VOCABULARY + 1, causal=True)),
+        "Backpack": with_optimizer(build_encoder(settings, VOCABULARY + 1, causal=True)),
+        "naive": with_optimizer(Naive(settings, VOCABULARY + 1, causal=True)),
+    }
+    training: dict[str, list[float]] = {name: [] for name in variants}
+    decoding: dict[str, list[float]] = {name: [] for name in variants if name != "naive"}
+    for number in range(rounds + 1):
+        starts = torch.randint(0, len(ids) - LENGTH - 1, (batch,))
+        batch_BT = torch.stack([ids[start : start + LENGTH + 1] for start in starts])
+        for name, (network, optimizer) in variants.items():
+            seconds = step_seconds(network, optimizer, batch_BT)
+            if number:  # round 0 is the warm-up
+                training[name].append(seconds)
+    for number in range(rounds + 1):
+        prefix = ids[1000 * number : 1000 * number + decoded].tolist()
+        for name in decoding:
+            seconds = decoding_seconds(variants[name][0].eval(), prefix, VOCABULARY)
+            if number:
+                decoding[name].append(seconds)
+    print_times("training", training, "ms per step ")
+    print_times("decoding", decoding, "ms per token")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", type=Path, nargs="?", default=SHARED / "tiny-shakespeare" / "input.txt")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--recipe", help="what they learn, instead of what they cost")
-    parser.add_argument("--valid", help="a held-out file; else as the recipe says")
-    parser.add_argument("--epochs", type=float, help="readings of the text; else as the recipe says")
-    parser.add_argument("--threads", type=int, default=0, help="of each training; 0 is as many as there are")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="one row in a batch: it shows that all of it runs")
-    options = parser.parse_args()
-    if options.recipe:
-        for seed in range(options.seeds):
-            given = {"steps": 3} if options.quick else {"epochs": options.epochs}
-            budget = {name: value for name, value in given.items() if value is not None}
-            learned(options.text, options.recipe, options.valid, seed, options.threads, budget)
+    arguments = parser(__doc__, "text", "--threads", "--quick", rounds=7)
+    arguments.add_argument("--recipe", help="compare the quality of this recipe's models instead of the speed")
+    arguments.add_argument("--valid", help="held-out file (default: as in the recipe)")
+    arguments.add_argument("--epochs", type=float, help="number of epochs (default: as in the recipe)")
+    arguments.add_argument("--seeds", type=int, default=1, help="number of seeds")
+    options = arguments.parse_args()
+    if not options.recipe:
+        compare_speed(options.text, 1 if options.quick else options.rounds, options.quick)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        counted = satchel.train(options.text, model="ngram", tokenizer=f"bpe:{VOCABULARY}", out=Path(folder) / "run")
-        ids = torch.from_numpy(np.asarray(open_tokens(counted.folder / runs.TRAIN_TOKENS).ids[1:], np.int64))
-    rows = 1 if options.quick else ROWS
-    torch.manual_seed(0)
-    own = BackpackSettings(**SHAPE, senses=SENSES)
-    variants = {
-        "Transformer": made(build_encoder(TransformerSettings(**SHAPE), VOCABULARY + 1, causal=True)),
-        "Backpack": made(build_encoder(own, VOCABULARY + 1, causal=True)),
-        "naive": made(Naive(own, VOCABULARY + 1, causal=True)),
-    }
-    steps: dict[str, list[float]] = {name: [] for name in variants}
-    tokens: dict[str, list[float]] = {name: [] for name in variants if name != "naive"}
-    for number in range(options.rounds + 1):
-        starts = torch.randint(0, len(ids) - LENGTH - 1, (rows,))
-        batch_BT = torch.stack([ids[start : start + LENGTH + 1] for start in starts])
-        for name, (network, optimizer) in variants.items():
-            seconds = stepped(network, optimizer, batch_BT)
-            if number:  # the first of all warms up
-                steps[name].append(seconds)
-    for number in range(options.rounds + 1):
-        text = ids[1000 * number : 1000 * number + (40 if options.quick else 248)].tolist()
-        for name in tokens:
-            seconds = decoded(variants[name][0].eval(), text, VOCABULARY)
-            if number:
-                tokens[name].append(seconds)
-    ratios("training", steps, "ms per step ")
-    ratios("decoding", tokens, "ms per token")
+    budget: dict[str, Any] = {"steps": 3} if options.quick else {}
+    if options.epochs is not None and not options.quick:
+        budget = {"epochs": options.epochs}
+    for seed in range(options.seeds):
+        compare_quality(options.text, options.recipe, options.valid, seed, options.threads, budget)
 
 
 if __name__ == "__main__":

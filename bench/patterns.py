@@ -1,15 +1,13 @@
-"""Do heads look where one would expect them to? Two models whose texts say where that is, and what each head is worth.
+"""Attention patterns of two models with known expected positions, and the ablation cost of each pattern's best head.
 
     python bench/patterns.py [--minutes 2] [--seed 0] [--quick]
 
-A language model of @roles: from the verb to its subject, from the second verb to its object, from pronouns to whom
-they stand for. A tagger of @counting: from a letter to the same letter elsewhere, or before; from one that is new to
-itself. For each pattern the head that fits best: how much of its weight is where it is expected, what chance would
-give, how often most of it is there; and what it costs to lose this head, beside the mean of the others. `--minutes`
-is the most that either training takes; `--quick` trains too little to find much.
+A language model of @roles (verb to subject, second verb to object, pronoun to referent) and a tagger of @counting
+(letter to equal letters, to earlier equal letters, new letter to itself). For each pattern, the head with the largest
+weight on the expected positions: that weight, the weight expected by chance, the share of queries whose largest weight
+is on an expected position (hits), the ablation cost of the head and the mean ablation cost of the other heads.
 """
 
-import argparse
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -18,16 +16,18 @@ from typing import Any
 import numpy as np
 
 import satchel
+from measure import parser
 from satchel.datasets.registry import DATASETS
 from satchel.datasets.roles import GENDERS, OBJECT_PRONOUNS, entropy_per_word
 from satchel.inspection.patterns import PATTERNS, Pattern, Places
 from satchel.text.reading import DataSettings
 
+# Number of held-out texts.
 TEXTS = 200
 
 
-def of_words(name: str, words: Sequence[str]) -> Pattern:
-    """Return a pattern of which only some words are asked."""
+def restricted(name: str, words: Sequence[str]) -> Pattern:
+    """Return a pattern that applies only to the given query words."""
 
     def pattern(tokens: Sequence[str]) -> Places:
         return np.asarray(PATTERNS[name](tokens) & np.isin(tokens, words)[:, None])
@@ -39,55 +39,54 @@ ROLES = {
     "subject": PATTERNS["subject"],
     "object": PATTERNS["object"],
     "referent": PATTERNS["referent"],
-    "referent of him, her, them": of_words("referent", list(OBJECT_PRONOUNS)),
-    "referent of he, she, they": of_words("referent", list(GENDERS)),
+    "referent of him, her, them": restricted("referent", list(OBJECT_PRONOUNS)),
+    "referent of he, she, they": restricted("referent", list(GENDERS)),
     "previous": PATTERNS["previous"],
 }
 LETTERS = {name: PATTERNS[name] for name in ("same", "earlier", "new", "self", "previous")}
 
 
-def texts_of(name: str, seed: int) -> list[str]:
-    """Return texts that no model is trained on."""
-    made = list(DATASETS[name].generator(DataSettings(size=10 * TEXTS), seed, "test"))
-    return made[0][1].splitlines() if DATASETS[name].task == "lm" else [text for _, text in made]
+def held_out_texts(name: str, seed: int) -> list[str]:
+    """Return texts of the test split of a generated data set."""
+    rows = list(DATASETS[name].generator(DataSettings(size=10 * TEXTS), seed, "test"))
+    return rows[0][1].splitlines() if DATASETS[name].task == "lm" else [text for _, text in rows]
 
 
-def told(model: Any, name: str, patterns: dict[str, Pattern], seed: int) -> None:
-    """Print the head that fits each pattern best, and what it is worth."""
-    found = model.patterns(texts_of(name, seed), patterns)
+def print_patterns(model: Any, name: str, patterns: dict[str, Pattern], seed: int) -> None:
+    """Print the best head of each pattern and its ablation cost."""
+    result = model.patterns(held_out_texts(name, seed), patterns)
     costs = model.head_costs()
     by_head = {(row.layer, row.head): row.cost for row in costs.rows}
     print(f"{'':<28} {'head':>5} {'weight':>7} {'chance':>7} {'hits':>6} {'cost':>8} {'others':>8}")
     for pattern in patterns:
-        best = found.best(pattern)
+        best = result.best(pattern)
         head = (best.layer, best.head)
-        others = statistics.mean(cost for each, cost in by_head.items() if each != head)
+        others = statistics.mean(cost for other, cost in by_head.items() if other != head)
         values = f"{best.weight:7.3f} {best.chance:7.3f} {best.hits:6.1%} {by_head[head]:8.4f} {others:8.4f}"
         print(f"{pattern:<28} {best.layer:>3}.{best.head} {values}")
     print(f"cost: {costs.measure.replace('_', ' ')}, {costs.whole:.4f} with all heads\n", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, help="the most that either training takes")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="a few steps")
-    arguments = parser.parse_args()
-    options: dict[str, Any] = {"minutes": arguments.minutes, "seed": arguments.seed}
+    arguments = parser(__doc__, "--quick")
+    arguments.add_argument("--minutes", type=float, help="maximum training time of each model")
+    arguments.add_argument("--seed", type=int, default=0, help="seed of the data and of the training")
+    options = arguments.parse_args()
+    shared: dict[str, Any] = {"minutes": options.minutes, "seed": options.seed}
     with tempfile.TemporaryDirectory() as folder:
-        length: dict[str, Any] = {"steps": 30} if arguments.quick else {}
-        size: dict[str, Any] = {"data.size": 1000} if arguments.quick else {}
-        model = satchel.train("@roles", recipe="roles", settings=size, out=f"{folder}/roles", **length, **options)
+        steps: dict[str, Any] = {"steps": 30} if options.quick else {}
+        data: dict[str, Any] = {"data.size": 1000} if options.quick else {}
+        model = satchel.train("@roles", recipe="roles", settings=data, out=f"{folder}/roles", **steps, **shared)
         bits = model.report.valid.nats_per_token / np.log(2)
-        print(f"@roles: {bits:.3f} bits per word, {entropy_per_word():.3f} at least; {model.report.seconds:.0f} s")
-        told(model, "@roles", ROLES, arguments.seed)
-        length = {"steps": 30 if arguments.quick else 500}
-        size = {"data.size": 1000 if arguments.quick else 20_000, "data.valid": 0.1 if arguments.quick else 0.05}
+        print(f"@roles: {bits:.3f} bits per word (entropy {entropy_per_word():.3f}); {model.report.seconds:.0f} s")
+        print_patterns(model, "@roles", ROLES, options.seed)
+        steps = {"steps": 30 if options.quick else 500}
+        data = {"data.size": 1000 if options.quick else 20_000, "data.valid": 0.1 if options.quick else 0.05}
         model = satchel.train(
-            "@counting", recipe="counting", settings=size, out=f"{folder}/counting", **length, **options
+            "@counting", recipe="counting", settings=data, out=f"{folder}/counting", **steps, **shared
         )
-        print(f"@counting: {model.report.valid.accuracy:.2%} right; {model.report.seconds:.0f} s")
-        told(model, "@counting", LETTERS, arguments.seed)
+        print(f"@counting: accuracy {model.report.valid.accuracy:.2%}; {model.report.seconds:.0f} s")
+        print_patterns(model, "@counting", LETTERS, options.seed)
 
 
 if __name__ == "__main__":

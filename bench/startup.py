@@ -1,13 +1,16 @@
-"""How long a command takes to answer, and what it imports.
+"""Start-up time of the command line and of imports.
 
-python bench/startup.py [--rounds 15]
+    python bench/startup.py [--rounds 15] [--quick]
+
+Each command runs in a new process; the commands alternate. Median seconds over the rounds.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
-import time
+from functools import partial
+
+from measure import parser, time_alternately
 
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
@@ -20,17 +23,13 @@ COMMANDS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
-    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(rounds):
-        for name, command in COMMANDS.items():
-            began = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            times[name].append(time.perf_counter() - began)
-    print(f"{rounds} rounds in turn, median seconds")
-    for name, seconds in times.items():
+    options = parser(__doc__, "--quick", rounds=15).parse_args()
+    rounds = 1 if options.quick else options.rounds
+    variants = {
+        name: partial(subprocess.run, command, check=True, capture_output=True) for name, command in COMMANDS.items()
+    }
+    print(f"{rounds} rounds, median seconds")
+    for name, seconds in time_alternately(variants, rounds, warmup=0).items():
         print(f"  {name:<22} {statistics.median(seconds):.2f}")
 
 
