@@ -68,7 +68,7 @@ TRAIN = [
     (["train", "empty.tsv", "--model", "ngram", "--task", "classify"], "is empty"),
     (["train", "header.tsv", "--model", "ngram", "--task", "classify"], "found 0 rows"),
     (["train", "void.tsv", "--model", "ngram"], "found only empty texts"),
-    (["train", "films.tsv", "--label-column", "kind", "--task", "classify"], "label, text, expected kind"),
+    (["train", "films.tsv", "--label-column", "kind", "--task", "classify"], "has no column kind, only label, text"),
     (["train", "films.tsv", "--task", "rank"], "task: found 'rank', expected lm, tag, classify"),
     (["train", "films.tsv", "--valid", "0.01"], "data.valid=0.01: no row would be held out"),
     (["train", "films.tsv", "--set", "model.background=1"], "model.background: found 1, expected less than 1"),
@@ -90,7 +90,7 @@ EVALUATE = [
     (["evaluate", "lm", "verse.txt", "--by", "length"], "expected distance"),
     (["evaluate", "films", "header.tsv"], "found no rows"),
     (["evaluate", "films", "films.tsv", "--errors", "wrong.xls"], "has the extension '.xls'"),
-    (["evaluate", "films", "lines.csv"], "expected label"),
+    (["evaluate", "films", "lines.csv"], "has no column label"),
     (["evaluate", "tagger", "--by", "distance"], "--by distance is not available for the task tag"),
     (["evaluate", "tagger", "short-tags.tsv"], "short-tags.tsv, line 3: found 1 tag for 2 words"),
     (["evaluate", "dates", "--by", "distance"], "expected length or position"),
@@ -155,7 +155,7 @@ INSPECT = [
     (["probe", "lm", "lines/tags.tsv"], "has no vectors"),
     (["probe", "transformer", "verse.txt"], "is no table"),
     (["probe", "transformer", "lines/tags.tsv", "--leave-out", "n"], "with 1 tag in all"),
-    (["probe", "transformer", "lines/tags.tsv", "--tags-column", "sense"], "expected sense"),
+    (["probe", "transformer", "lines/tags.tsv", "--tags-column", "sense"], "has no column sense"),
     (["probe", "transformer", "nowhere.tsv"], "nowhere.tsv"),
 ]  # fmt: skip
 LOOK = [

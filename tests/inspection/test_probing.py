@@ -239,7 +239,7 @@ def test_what_cannot_be_probed_is_told(folder: Path) -> None:
     with pytest.raises(DataError, match="found no rows"):
         model.probe(folder / "empty.tsv")
     (folder / "labels.tsv").write_text("text\tlabel\na b\tX\n")
-    with pytest.raises(DataError, match="expected tags"):
+    with pytest.raises(DataError, match="has no column tags"):
         model.probe(folder / "labels.tsv")
     counted = satchel.train(folder / "text.txt", model="ngram", out=folder / "counted", force=True)
     with pytest.raises(RunError, match="it has no vectors"):
