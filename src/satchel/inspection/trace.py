@@ -28,7 +28,12 @@ HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
 # What people ask for stands below these parts of a network; names of sites are told without them.
 PREFIXES = ("encoder.", "pair.", "head.")
 # Senses belong to the distinct words of a batch, not to its rows.
-OF_WORDS = ("senses", "source_senses")
+OF_WORDS = (
+    "senses",
+    "source_senses",
+    "sense_network.block.hidden",
+    "source_sense_network.block.hidden",
+)
 
 Array = np.ndarray[Any, Any]
 
