@@ -1,11 +1,11 @@
-"""What several tests share: the real data, where it is there, and small texts where it is not."""
+"""Shared fixtures: the folder of real data sets and a small text; hypothesis profiles."""
 
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# A check that fails must fail again: the same examples each time. `make test-all` looks for new ones.
+# `repeatable` draws the same examples in every run, so that a failure is reproducible; `make test-all` uses `explore`.
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile("repeatable")
@@ -15,9 +15,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real data sets; tests that need it are skipped where it is absent."""
+    """Return the folder of real data sets; skip the test if it does not exist."""
     if not SHARED.is_dir():
-        pytest.skip(f"the real data is not in {SHARED}")
+        pytest.skip(f"data sets not found in {SHARED}")
     return SHARED
 
 
@@ -31,7 +31,7 @@ The mat is flat; the log is not.
 
 @pytest.fixture
 def verse(tmp_path: Path) -> Path:
-    """A small text file."""
+    """Return the path of a small text file."""
     path = tmp_path / "verse.txt"
     path.write_text(VERSE * 20, encoding="utf-8", newline="\n")
     return path

@@ -1,4 +1,4 @@
-"""The notebooks: they run from top to bottom without a network, and what is kept in them is fit to be shown."""
+"""Notebooks run without errors or network access; their stored outputs are small and free of local paths."""
 
 import json
 import re
@@ -12,13 +12,16 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-LARGEST = 300_000
-# The slowest waits for `make test-all`.
+# Maximum size of a notebook in bytes.
+MAX_BYTES = 300_000
+# Executed by `make test-all` only.
 SLOW = ("translating",)
-# What names a format is not fetched: the namespaces of an SVG, the schema of a chart.
-NAMES = re.compile(r'xmlns(:\w+)?="http://www\.w3\.org/[^"]*"|https://vega\.github\.io/schema/vega-lite/[\w.]+\.json')
-# A path that begins at the root of a machine, or with the letter of a disk.
-ABSOLUTE = re.compile(r"(?<![\w.:</-])/(?:home|root|tmp|var|usr|opt|work|private|Users|mnt)/\w|\b[A-Z]:\\\w")
+# URLs that identify a format and are not fetched: namespaces of SVG, schema of a chart.
+FORMAT_URLS = re.compile(
+    r'xmlns(:\w+)?="http://www\.w3\.org/[^"]*"|https://vega\.github\.io/schema/vega-lite/[\w.]+\.json'
+)
+# Absolute paths, with a root folder or a drive letter.
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:</-])/(?:home|root|tmp|var|usr|opt|work|private|Users|mnt)/\w|\b[A-Z]:\\\w")
 
 
 def read(path: Path) -> Any:
@@ -26,51 +29,51 @@ def read(path: Path) -> Any:
 
 
 def outputs(notebook: Any) -> Iterator[tuple[str, Any]]:
-    """Return each output with the name of its cell."""
+    """Yield (cell id, output)."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             yield cell.id, output
 
 
 def kinds(notebook: Any) -> list[tuple[str, list[str]]]:
-    """Return what each output is, by cell: the forms it can be shown in, or the name of a stream."""
+    """Return (cell id, MIME types or stream name) of each output."""
     return [(cell, sorted(output.get("data", [output.get("name", "")]))) for cell, output in outputs(notebook)]
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Return all texts in what can be written as JSON."""
+    """Yield all strings in a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for part in [*value, *value.values()] if isinstance(value, dict) else value:
-            yield from texts(part)
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from texts(item)
 
 
 def check(notebook: Any) -> None:
-    """Check that nothing failed or warned, nothing is fetched or tells of a machine, and that there is a picture."""
+    """Check that no cell failed or warned, that no output has URLs or local paths, and that one output is an SVG."""
     for cell, output in outputs(notebook):
         assert output.output_type != "error", f"{cell}: {output.get('evalue')}"
         assert output.get("name") != "stderr", f"{cell}: {output.get('text')}"
         for text in texts(output.get("data", output.get("text"))):
-            told = NAMES.sub("", text)
-            assert not re.findall(r"https?://\S{0,40}", told), cell
-            assert not ABSOLUTE.findall(told), cell
+            rest = FORMAT_URLS.sub("", text)
+            assert not re.findall(r"https?://\S{0,40}", rest), cell
+            assert not ABSOLUTE_PATH.findall(rest), cell
     assert any("image/svg+xml" in output.get("data", {}) for _, output in outputs(notebook))
 
 
-def test_there_are_five() -> None:
+def test_all_five_notebooks_are_listed_in_the_readme() -> None:
     assert len(NOTEBOOKS) == 5
     listed = (ROOT / "docs" / "notebooks" / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in NOTEBOOKS] == sorted(re.findall(r"\]\(([\w-]+\.ipynb)\)", listed))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_what_is_kept_is_small_and_complete(path: Path) -> None:
+def test_a_stored_notebook_is_small_valid_and_executed_in_order(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     notebook = read(path)
     nbformat.validate(notebook)
     check(notebook)
-    assert len(text.encode()) < LARGEST
+    assert len(text.encode()) < MAX_BYTES
     assert text == json.dumps(json.loads(text), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     assert 6 <= len(notebook.cells) <= 12
     counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
@@ -82,21 +85,24 @@ def test_what_is_kept_is_small_and_complete(path: Path) -> None:
     "path",
     [pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else ()) for path in NOTEBOOKS],
 )
-def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nothing of the person who runs this is read or written; one core is enough.
+def test_executing_a_notebook_gives_the_stored_kinds_of_output(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Keep the configuration of the user out of the test, and use one core.
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    kept = read(path)
-    ran = read(path)
-    (tmp_path / "here").mkdir()
+    stored = read(path)
+    executed = read(path)
+    folder = tmp_path / "working-folder"
+    folder.mkdir()
     NotebookClient(
-        ran,
+        executed,
         timeout=800,
         kernel_name="python3",
         coalesce_streams=True,
-        resources={"metadata": {"path": str(tmp_path / "here")}},
+        resources={"metadata": {"path": str(folder)}},
     ).execute()
-    check(ran)
-    assert kinds(ran) == kinds(kept)
-    assert list((tmp_path / "here").iterdir()) == []
+    check(executed)
+    assert kinds(executed) == kinds(stored)
+    assert list(folder.iterdir()) == []

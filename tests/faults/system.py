@@ -1,4 +1,4 @@
-"""A system that fails on purpose: at its k-th call a process is killed, or is told of an error."""
+"""Fault injection: kill the process or raise an OSError at the k-th system call that changes the disk."""
 
 import builtins
 import contextlib
@@ -15,45 +15,49 @@ from typing import Any
 
 CALLS = ("open", "mkdir", "fsync", "rename", "replace", "unlink", "rmdir")
 
-# What happens at a call, given its number and its name.
+# Function of the number and the name of a call; it may raise or kill the process.
 Fault = Callable[[int, str], None]
 
 
-def nothing(number: int, name: str) -> None:
+def no_fault(number: int, name: str) -> None:
+    """Do nothing."""
     del number, name
 
 
 @contextlib.contextmanager
-def faulty(before: Fault = nothing, after: Fault = nothing) -> Iterator[None]:
-    """Put a fault before and after each call that changes the disk; those that only clear away are named so."""
+def faulty(before: Fault = no_fault, after: Fault = no_fault) -> Iterator[None]:
+    """Call `before` and `after` around each system call that changes the disk.
+
+    Calls that remove temporary files or folders have names that start with "clear by".
+    """
     number = 0
 
-    def around(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **options: Any) -> Any:
             nonlocal number
             number += 1
-            mine, label = number, f"clear by {name}" if _clears(name) else name
-            before(mine, label)
+            call_number, label = number, f"clear by {name}" if _is_removal(name) else name
+            before(call_number, label)
             try:
                 return call(*args, **options)
             finally:
-                after(mine, label)
+                after(call_number, label)
 
         return wrapped
 
     class Raw(io.FileIO):
-        write = around("write", io.FileIO.write)
+        write = wrap("write", io.FileIO.write)
 
     def open_file(file: Any, mode: str = "r", **options: Any) -> Any:
-        # Small buffers: a file is written by more than one call.
+        # Small buffers, so that a file is written by more than one call.
         return io.BufferedWriter(Raw(file, mode), 512) if mode in ("wb", "xb") else real_open(file, mode, **options)
 
     real_open = builtins.open
     real = {name: getattr(os, name) for name in CALLS}
     try:
         for name, call in real.items():
-            setattr(os, name, around(name, call))
-        builtins.open = around("open file", open_file)
+            setattr(os, name, wrap(name, call))
+        builtins.open = wrap("open file", open_file)
         yield
     finally:
         builtins.open = real_open
@@ -61,7 +65,8 @@ def faulty(before: Fault = nothing, after: Fault = nothing) -> Iterator[None]:
             setattr(os, name, call)
 
 
-def _clears(name: str) -> bool:
+def _is_removal(name: str) -> bool:
+    """Return whether the current call removes a file or folder: directly, or through shutil."""
     frame = sys._getframe(2)
     while frame.f_back is not None:
         if frame.f_code.co_filename == shutil.__file__:
@@ -71,7 +76,7 @@ def _clears(name: str) -> bool:
 
 
 def calls(work: Callable[[], object]) -> list[str]:
-    """Return the names of the calls that some work makes."""
+    """Return the names of the system calls of a function, in order."""
     names: list[str] = []
     with faulty(before=lambda number, name: names.append(name)):
         work()
@@ -79,7 +84,7 @@ def calls(work: Callable[[], object]) -> list[str]:
 
 
 def kill_at(k: int) -> Fault:
-    """Return the fault that kills this process at its k-th call."""
+    """Return a fault that kills the process at the k-th call."""
 
     def fault(number: int, name: str) -> None:
         del name
@@ -90,7 +95,7 @@ def kill_at(k: int) -> Fault:
 
 
 def error_at(k: int, code: int) -> Fault:
-    """Return the fault that makes the k-th call fail, once."""
+    """Return a fault that raises an OSError at the k-th call."""
 
     def fault(number: int, name: str) -> None:
         if number == k:
@@ -100,9 +105,12 @@ def error_at(k: int, code: int) -> Fault:
 
 
 def fork(work: Callable[[], object]) -> int:
-    """Do some work in a child process and return its id; it leaves with what the work returns, or with 99."""
+    """Run a function in a child process and return its process id.
+
+    The exit code is the function's result if that is an int, 0 for another result, and 99 for an exception.
+    """
     with warnings.catch_warnings():
-        # The children touch nothing that other threads may hold.
+        # Python warns about forking with threads; the children use no lock of another thread.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child:
@@ -117,13 +125,13 @@ def fork(work: Callable[[], object]) -> int:
         os._exit(code)
 
 
-def leave(child: int) -> int:
-    """Wait for a child and return its exit code, or minus the signal that ended it."""
+def wait_for(child: int) -> int:
+    """Wait for a child process and return its exit code, or the negative number of the signal that killed it."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def contents(path: Path) -> dict[str, bytes] | bytes | None:
-    """Return everything in a folder, or a file's bytes, or None where there is nothing."""
+    """Return the bytes of a file, of each file in a folder by relative path, or None if the path does not exist."""
     if path.is_dir():
         return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
     return path.read_bytes() if path.exists() else None

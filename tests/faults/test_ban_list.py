@@ -1,4 +1,4 @@
-"""What the package never does, read off its syntax: no pickles, no code from text, no network, one writer of files."""
+"""Static checks of the package: no pickle, no eval, no network, and file writes only in durable.py."""
 
 import ast
 from collections.abc import Iterator
@@ -11,22 +11,23 @@ import satchel
 PACKAGE = Path(satchel.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-MODULES = {
+BANNED_MODULES = {
     "pickle", "_pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "yaml", "ruamel",
     "subprocess", "multiprocessing", "pty", "runpy", "code", "codeop",
     "socket", "socketserver", "ssl", "asyncio", "urllib", "urllib3", "http", "httpx", "requests", "aiohttp", "ftplib",
     "smtplib", "xmlrpc", "webbrowser", "huggingface_hub",
 }  # fmt: skip
-BUILTINS = {"eval", "exec", "compile", "__import__"}
-# By the module or the object they are called on; None is any object.
-CALLS: dict[str | None, set[str]] = {
+BANNED_BUILTINS = {"eval", "exec", "compile", "__import__"}
+# Banned functions by the module or object they are called on; None stands for any object.
+BANNED_CALLS: dict[str | None, set[str]] = {
     "torch": {"load", "save"},
     "np": {"load", "save", "savez", "savez_compressed", "savetxt", "fromfile"},
     "numpy": {"load", "save", "savez", "savez_compressed", "savetxt", "fromfile"},
-    "builtins": BUILTINS,
+    "builtins": BANNED_BUILTINS,
     "importlib": {"import_module", "__import__", "reload"},
     "os": {"system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile"},
 }
+# Functions that write to the disk, allowed in durable.py only.
 WRITES: dict[str | None, set[str]] = {
     "os": {
         "rename", "renames", "replace", "unlink", "remove", "rmdir", "removedirs", "mkdir", "makedirs", "link",
@@ -41,99 +42,101 @@ WRITES: dict[str | None, set[str]] = {
 }  # fmt: skip
 
 
-def offences(source: str, name: str) -> list[str]:
-    """Return what a file of the package does that it should not, each as `line: what`."""
-    return [f"{line}: {what}" for line, what in _offences(ast.parse(source), name)]
+def violations(source: str, name: str) -> list[str]:
+    """Return the banned constructs of a source file, each as `line: description`."""
+    return [f"{line}: {description}" for line, description in _violations(ast.parse(source), name)]
 
 
-def _offences(tree: ast.AST, name: str) -> Iterator[tuple[int, str]]:
+def _violations(tree: ast.AST, name: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, what) for alias in node.names for what in _import(alias.name))
+            yield from ((node.lineno, text) for alias in node.names for text in _banned_import(alias.name))
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            yield from ((node.lineno, what) for what in _import(module))
-            banned = _all(CALLS, module) | (_all(WRITES, module) if name != "durable.py" else set())
+            yield from ((node.lineno, text) for text in _banned_import(module))
+            banned = BANNED_CALLS.get(module, set()) | (WRITES.get(module, set()) if name != "durable.py" else set())
             yield from ((node.lineno, f"imports {alias.name}") for alias in node.names if alias.name in banned)
         elif isinstance(node, ast.Attribute) and node.attr == "splitlines":
-            yield node.lineno, "splits at more than newlines"
+            yield node.lineno, "uses splitlines, which splits at other characters than newlines too"
         elif isinstance(node, ast.Call):
-            yield from ((node.lineno, what) for what in _call(node, name))
+            yield from ((node.lineno, text) for text in _banned_call(node, name))
 
 
-def _import(module: str) -> Iterator[str]:
-    if module.split(".")[0] in MODULES:
+def _banned_import(module: str) -> Iterator[str]:
+    """Yield a description if the module is banned."""
+    if module.split(".")[0] in BANNED_MODULES:
         yield f"imports {module}"
 
 
-def _all(table: dict[str | None, set[str]], module: str) -> set[str]:
-    return table.get(module, set())
-
-
-def _call(node: ast.Call, name: str) -> Iterator[str]:
+def _banned_call(node: ast.Call, name: str) -> Iterator[str]:
+    """Yield a description of each rule that a call breaks."""
     function = node.func
     keywords = {keyword.arg for keyword in node.keywords}
     if "allow_pickle" in keywords:
-        yield "says allow_pickle"
+        yield "uses allow_pickle"
     if isinstance(function, ast.Name):
-        if function.id in BUILTINS:
+        if function.id in BANNED_BUILTINS:
             yield f"calls {function.id}"
         if function.id == "zip" and "strict" not in keywords:
             yield "zips without strict"
     if isinstance(function, ast.Attribute):
         owner = function.value.id if isinstance(function.value, ast.Name) else None
         called = f"{owner or '...'}.{function.attr}"
-        # One place finds its own modules by name, so that importing the package costs nothing.
+        # The lazy imports of the package itself, which keep `import satchel` fast.
         is_lazy_import = called == "importlib.import_module" and name == "__init__.py"
-        if function.attr in _all(CALLS, owner or "") and not is_lazy_import:
+        if function.attr in BANNED_CALLS.get(owner or "", set()) and not is_lazy_import:
             yield f"calls {called}"
         if owner == "os" and function.attr.startswith(("exec", "spawn")):
             yield f"calls {called}"
-        if name != "durable.py" and (function.attr in _all(WRITES, owner or "") or function.attr in WRITES[None]):
+        if name != "durable.py" and (function.attr in WRITES.get(owner or "", set()) or function.attr in WRITES[None]):
             yield f"calls {called}"
     if name != "durable.py" and _opens_to_write(node):
-        yield "opens a file to write"
+        yield "opens a file for writing"
 
 
 def _opens_to_write(node: ast.Call) -> bool:
-    """Return whether a call of `open` in any form has a mode other than reading."""
+    """Return whether a call of `open` or a similar function has a mode other than reading."""
     function = node.func
     attribute = (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
     )
     owner = function.value.id if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) else ""
     if attribute == "memmap":
-        place = 2
+        mode_index = 2
     elif attribute == "GzipFile":
-        place = 1
+        mode_index = 1
     elif attribute in ("open", "fdopen"):
         # Path.open takes the mode first; open, io.open and gzip.open take the file first.
-        place = 1 if isinstance(function, ast.Name) or owner in ("os", "io", "gzip", "bz2", "lzma", "codecs") else 0
+        mode_index = (
+            1 if isinstance(function, ast.Name) or owner in ("os", "io", "gzip", "bz2", "lzma", "codecs") else 0
+        )
     else:
         return False
     if owner == "os" and attribute == "open":
-        # What is written to the null device is nowhere.
+        # Writing to the null device changes no file.
         flags = ast.dump(node)
         return "O_RDWR" in flags or ("O_WRONLY" in flags and "devnull" not in ast.dump(node.args[0]))
-    modes = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] + node.args[place : place + 1]
+    modes = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] + node.args[
+        mode_index : mode_index + 1
+    ]
     return any(not isinstance(mode, ast.Constant) or set(str(mode.value)) & set("wax+c") for mode in modes)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_no_file_of_the_package_does_what_is_banned(path: Path) -> None:
-    assert offences(path.read_text(encoding="utf-8"), path.relative_to(PACKAGE).as_posix()) == []
+def test_no_file_of_the_package_uses_a_banned_construct(path: Path) -> None:
+    assert violations(path.read_text(encoding="utf-8"), path.relative_to(PACKAGE).as_posix()) == []
 
 
-def test_every_file_of_the_package_was_read() -> None:
+def test_all_layers_of_the_package_are_checked() -> None:
     names = {path.relative_to(PACKAGE).as_posix() for path in SOURCES}
     assert {"__init__.py", "durable.py", "tensors.py", "runs/folder.py", "runs/checkpoint.py", "cli/main.py"} <= names
 
 
 @pytest.mark.parametrize(
-    "offence",
+    "line",
     [
         "import pickle",
-        "import pickle as harmless",
+        "import pickle as alias",
         "from pickle import loads",
         "def f():\n    import marshal",
         "import shelve, json",
@@ -197,12 +200,12 @@ def test_every_file_of_the_package_was_read() -> None:
         "array.tofile(path)",
     ],
 )
-def test_each_rule_finds_its_offence(offence: str) -> None:
-    assert len(offences(f"x = 1\n{offence}\n", "api/models.py")) == 1
+def test_each_banned_construct_is_reported_once(line: str) -> None:
+    assert len(violations(f"x = 1\n{line}\n", "api/models.py")) == 1
 
 
 @pytest.mark.parametrize(
-    ("harmless", "name"),
+    ("line", "name"),
     [
         ("import json, struct", "tensors.py"),
         ("from importlib.metadata import version", "runs/folder.py"),
@@ -224,9 +227,9 @@ def test_each_rule_finds_its_offence(offence: str) -> None:
         ("model.load(path)", "cli/main.py"),
     ],
 )
-def test_no_rule_finds_what_is_harmless(harmless: str, name: str) -> None:
-    assert offences(harmless, name) == []
+def test_allowed_constructs_are_not_reported(line: str, name: str) -> None:
+    assert violations(line, name) == []
 
 
-def test_durable_may_write_but_not_unpickle() -> None:
-    assert len(offences("import pickle\nopen(path, 'wb')\neval(text)", "durable.py")) == 2
+def test_durable_may_write_but_must_not_unpickle_or_eval() -> None:
+    assert len(violations("import pickle\nopen(path, 'wb')\neval(text)", "durable.py")) == 2

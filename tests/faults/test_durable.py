@@ -1,4 +1,4 @@
-"""Saves that are killed, refused, or raced leave the old one whole or the new one whole, and nothing else."""
+"""Atomic writes: after a kill, an error or a race the target has the complete old or the complete new content."""
 
 import contextlib
 import ctypes
@@ -17,7 +17,7 @@ import pytest
 from satchel import durable
 from satchel.errors import MachineError, RunError
 
-from .system import calls, contents, error_at, faulty, fork, kill_at, leave
+from .system import calls, contents, error_at, faulty, fork, kill_at, wait_for
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="needs fork and signals"),
@@ -30,88 +30,83 @@ ERRORS = [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO]
 Save = Callable[[Path, bytes], None]
 
 
-def is_made(folder: Path) -> bool:
+def has_manifest(folder: Path) -> bool:
     return (folder / durable.MANIFEST).is_file()
 
 
 def save_file(path: Path, data: bytes) -> None:
+    """Write one file."""
     durable.write_file(path, data)
 
 
 def save_folder(path: Path, data: bytes) -> None:
-    with durable.new_folder(path, is_made) as folder:
+    """Write a folder of two files."""
+    with durable.new_folder(path, has_manifest) as folder:
         folder.write("first.bin", data)
         folder.write("inner/second.bin", data[::-1])
 
 
-def whole(path: Path, save: Save, data: bytes, tmp_path: Path) -> object:
-    """Return what a save of `data` gives when nothing goes wrong."""
-    elsewhere = tmp_path / "undisturbed" / path.name
-    save(elsewhere, data)
-    found = contents(elsewhere)
-    shutil.rmtree(elsewhere.parent)
-    return found
+def saved_content(path: Path, save: Save, data: bytes, tmp_path: Path) -> object:
+    """Return the content of a save of `data` without faults."""
+    copy = tmp_path / "without-faults" / path.name
+    save(copy, data)
+    content = contents(copy)
+    shutil.rmtree(copy.parent)
+    return content
 
 
 saves = pytest.mark.parametrize("save", [save_file, save_folder])
-with_old_one = pytest.mark.parametrize("is_there", [False, True], ids=["new", "replaced"])
+new_or_replaced = pytest.mark.parametrize("exists", [False, True], ids=["new", "replaced"])
 
 
 # --- killed --------------------------------------------------------------------------------------
 
 
 @saves
-@with_old_one
-def test_a_save_killed_at_any_call_leaves_the_old_one_or_the_new_one(
-    save: Save, is_there: bool, tmp_path: Path
-) -> None:
-    place = tmp_path / "place"
-    target = place / "target"
-    old = whole(target, save, OLD, tmp_path) if is_there else None
-    new, later = whole(target, save, NEW, tmp_path), whole(target, save, LATER, tmp_path)
+@new_or_replaced
+def test_a_save_killed_at_any_call_leaves_the_old_or_the_new_content(save: Save, exists: bool, tmp_path: Path) -> None:
+    parent = tmp_path / "parent"
+    target = parent / "target"
+    old = saved_content(target, save, OLD, tmp_path) if exists else None
+    new, later = saved_content(target, save, NEW, tmp_path), saved_content(target, save, LATER, tmp_path)
 
-    def begin() -> None:
-        shutil.rmtree(place, ignore_errors=True)
-        if is_there:
+    def reset() -> None:
+        shutil.rmtree(parent, ignore_errors=True)
+        if exists:
             save(target, OLD)
 
-    begin()
+    reset()
     names = calls(lambda: save(target, NEW))
-    # The kills land where it matters.
+    # The kills cover every relevant kind of call.
     assert {"open", "open file", "write", "fsync"} <= set(names)
-    assert "replace" in names or "rename" in names or is_there
-    seen = []
+    assert "replace" in names or "rename" in names or exists
+    is_new = []
     for k in range(1, len(names) + 1):
         for moment in ("before", "after"):
-            begin()
+            reset()
 
             def killed(k: int = k, moment: str = moment) -> None:
                 with faulty(**{moment: kill_at(k)}):
                     save(target, NEW)
 
-            assert leave(fork(killed)) == -signal.SIGKILL, f"{moment} call {k}, {names[k - 1]}"
-            found = contents(target)
-            assert found in (old, new), f"{moment} call {k}, {names[k - 1]}: neither the old one nor the new one"
-            seen.append(found == new)
+            assert wait_for(fork(killed)) == -signal.SIGKILL, f"{moment} call {k}, {names[k - 1]}"
+            content = contents(target)
+            assert content in (old, new), f"{moment} call {k}, {names[k - 1]}: neither old nor new"
+            is_new.append(content == new)
             save(target, LATER)
             assert contents(target) == later
-            assert os.listdir(place) == ["target"], f"{moment} call {k}, {names[k - 1]}: a partial is left"
-    # Once the new one is there it stays.
-    assert seen == sorted(seen)
-    assert set(seen) == {False, True}
+            assert os.listdir(parent) == ["target"], f"{moment} call {k}, {names[k - 1]}: a temporary file is left"
+    # There is one call that switches from old to new.
+    assert is_new == sorted(is_new)
+    assert set(is_new) == {False, True}
 
 
-def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this a system that cannot exchange two names at once."""
-    monkeypatch.setattr(ctypes, "CDLL", lambda *args, **options: object())
-
-
-def test_where_names_cannot_be_exchanged_the_next_use_brings_the_old_one_back(
+def test_without_atomic_exchange_an_interrupted_replacement_is_rolled_back_by_the_next_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_exchange(monkeypatch)
-    place = tmp_path / "place"
-    target = place / "target"
+    monkeypatch.setattr(ctypes, "CDLL", lambda *args, **options: object())  # has no renameat2
+    parent = tmp_path / "parent"
+    target = parent / "target"
     save_folder(target, OLD)
     old = contents(target)
     names = calls(lambda: save_folder(target, NEW))
@@ -119,24 +114,24 @@ def test_where_names_cannot_be_exchanged_the_next_use_brings_the_old_one_back(
     new = contents(target)
     absent = 0
     for k in range(1, len(names) + 1):
-        shutil.rmtree(place)
+        shutil.rmtree(parent)
         save_folder(target, OLD)
 
         def killed(k: int = k) -> None:
             with faulty(after=kill_at(k)):
                 save_folder(target, NEW)
 
-        assert leave(fork(killed)) == -signal.SIGKILL
+        assert wait_for(fork(killed)) == -signal.SIGKILL
         absent += not target.exists()
-        with contextlib.suppress(ZeroDivisionError), durable.new_folder(target, is_made):
+        with contextlib.suppress(ZeroDivisionError), durable.new_folder(target, has_manifest):
             raise ZeroDivisionError
         assert contents(target) in (old, new)
-        assert os.listdir(place) == ["target"]
+        assert os.listdir(parent) == ["target"]
     assert absent == 1
 
 
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOSYS, errno.EACCES, errno.EIO], ids=errno.errorcode.get)
-def test_an_exchange_that_is_refused_is_done_in_steps_or_told(
+def test_a_failing_exchange_falls_back_to_renames_or_raises(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Library:
@@ -156,84 +151,83 @@ def test_an_exchange_that_is_refused_is_done_in_steps_or_told(
 
 
 @saves
-def test_everything_is_on_the_disk_before_it_gets_its_name(
+def test_all_files_are_synced_before_the_rename_and_the_parent_folder_after_it(
     save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "target"
     synced: list[int] = []
-    when_named: list[int] = []
+    synced_before_rename: list[int] = []
     fsync = os.fsync
 
-    def recorded(descriptor: int) -> None:
+    def recording_fsync(descriptor: int) -> None:
         fsync(descriptor)
         synced.append(os.fstat(descriptor).st_ino)
 
-    def note(number: int, name: str) -> None:
+    def record(number: int, name: str) -> None:
         if name in ("rename", "replace"):
-            when_named.extend(synced)
+            synced_before_rename.extend(synced)
 
-    monkeypatch.setattr(os, "fsync", recorded)
-    with faulty(before=note):
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    with faulty(before=record):
         save(target, NEW)
-    made = {path.stat().st_ino for path in [target, *target.rglob("*")]}
-    assert made <= set(when_named)
-    # The new name itself comes last.
+    inodes = {path.stat().st_ino for path in [target, *target.rglob("*")]}
+    assert inodes <= set(synced_before_rename)
     assert synced[-1] == tmp_path.stat().st_ino
 
 
-# --- errors of the system ------------------------------------------------------------------------
+# --- system errors -------------------------------------------------------------------------------
 
 
 @saves
-@with_old_one
+@new_or_replaced
 @pytest.mark.parametrize("code", ERRORS, ids=errno.errorcode.get)
-def test_an_error_at_any_call_is_told_and_leaves_everything_as_it_was(
-    save: Save, is_there: bool, code: int, tmp_path: Path
+def test_an_error_at_any_call_is_raised_and_changes_nothing(
+    save: Save, exists: bool, code: int, tmp_path: Path
 ) -> None:
-    place = tmp_path / "place"
-    target = place / "target"
-    new = whole(target, save, NEW, tmp_path)
-    place.mkdir()
+    parent = tmp_path / "parent"
+    target = parent / "target"
+    new = saved_content(target, save, NEW, tmp_path)
+    parent.mkdir()
 
-    def begin() -> None:
+    def reset() -> None:
         shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
-        if is_there:
+        if exists:
             save(target, OLD)
 
-    begin()
-    old, listing = contents(target), os.listdir(place)
+    reset()
+    old, listing = contents(target), os.listdir(parent)
     names = calls(lambda: save(target, NEW))
-    begin()
-    told = OSError if code == errno.EIO else MachineError
-    refused = set()
+    reset()
+    expected = OSError if code == errno.EIO else MachineError
+    failed = set()
     for k, name in enumerate(names, start=1):
         if name.startswith("clear"):
             continue
         try:
             with faulty(before=error_at(k, code)):
                 save(target, NEW)
-        except told:
-            refused.add(name)
+        except expected:
+            failed.add(name)
             if contents(target) == old:
-                assert os.listdir(place) == listing, f"call {k}, {name}"
+                assert os.listdir(parent) == listing, f"call {k}, {name}"
                 continue
-        # The error came when the new one was in its place already, or did not matter.
+        # The error occurred after the replacement, or was ignored.
         assert contents(target) == new, f"call {k}, {name}"
-        assert os.listdir(place) == ["target"]
-        begin()
-    assert {"open", "open file", "write", "fsync"} <= refused
+        assert os.listdir(parent) == ["target"]
+        reset()
+    assert {"open", "open file", "write", "fsync"} <= failed
     save(target, NEW)
     assert contents(target) == new
-    assert os.listdir(place) == ["target"]
+    assert os.listdir(parent) == ["target"]
 
 
-def test_an_error_while_clearing_away_does_not_fail_a_save(tmp_path: Path) -> None:
+def test_an_error_while_removing_the_old_folder_does_not_fail_the_save(tmp_path: Path) -> None:
     target = tmp_path / "target"
     save_folder(target, OLD)
     names = calls(lambda: save_folder(target, NEW))
-    clearing = [k for k, name in enumerate(names, start=1) if name.startswith("clear")]
-    assert clearing
-    for number, k in enumerate(clearing):
+    removals = [k for k, name in enumerate(names, start=1) if name.startswith("clear")]
+    assert removals
+    for number, k in enumerate(removals):
         data = b"%d" % number
         with faulty(before=error_at(k, errno.EACCES)):
             save_folder(target, data)
@@ -243,7 +237,7 @@ def test_an_error_while_clearing_away_does_not_fail_a_save(tmp_path: Path) -> No
 
 
 @saves
-def test_an_interrupted_save_leaves_everything_as_it_was(save: Save, tmp_path: Path) -> None:
+def test_an_interrupted_save_changes_nothing(save: Save, tmp_path: Path) -> None:
     target = tmp_path / "target"
     save(target, OLD)
     old = contents(target)
@@ -259,7 +253,7 @@ def test_an_interrupted_save_leaves_everything_as_it_was(save: Save, tmp_path: P
 
 
 @saves
-def test_a_limit_on_the_size_of_files_is_told(save: Save, tmp_path: Path) -> None:
+def test_exceeding_the_file_size_limit_is_reported(save: Save, tmp_path: Path) -> None:
     target = tmp_path / "target"
     save(target, OLD)
     old = contents(target)
@@ -270,25 +264,25 @@ def test_a_limit_on_the_size_of_files_is_told(save: Save, tmp_path: Path) -> Non
             save(target, b"x" * 20_000)
         return 7
 
-    assert leave(fork(limited)) == 7
+    assert wait_for(fork(limited)) == 7
     assert contents(target) == old
     assert os.listdir(tmp_path) == ["target"]
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 kilobytes."""
+    """Mount a file system of 256 kB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)]
     if os.getuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("no disk can be mounted here")
+        pytest.skip("mounting a file system is not permitted")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @saves
-def test_a_full_disk_is_told_and_the_old_one_stays(save: Save, small_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_the_old_content_remains(save: Save, small_disk: Path) -> None:
     target = small_disk / "target"
     save(target, OLD)
     old = contents(target)
@@ -304,14 +298,14 @@ def test_a_full_disk_is_told_and_the_old_one_stays(save: Save, small_disk: Path)
 
 
 @saves
-def test_a_second_process_is_refused_until_the_first_is_dead(save: Save, tmp_path: Path) -> None:
+def test_a_second_process_is_refused_until_the_first_has_ended(save: Save, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    ready, tell = os.pipe()
+    ready, signal_ready = os.pipe()
 
     def first() -> None:
-        making = durable.new_file(target) if save is save_file else durable.new_folder(target)
-        with making:
-            os.write(tell, b"x")
+        context = durable.new_file(target) if save is save_file else durable.new_folder(target)
+        with context:
+            os.write(signal_ready, b"x")
             signal.pause()
 
     child = fork(first)
@@ -323,29 +317,29 @@ def test_a_second_process_is_refused_until_the_first_is_dead(save: Save, tmp_pat
         assert not target.exists()
     finally:
         os.kill(child, signal.SIGKILL)
-        leave(child)
+        wait_for(child)
         os.close(ready)
-        os.close(tell)
+        os.close(signal_ready)
     save(target, NEW)
     assert os.listdir(tmp_path) == ["target"]
 
 
-def race(works: list[Callable[[], object]]) -> list[int]:
-    """Start some children at the same moment and return how they left."""
+def race(functions: list[Callable[[], object]]) -> list[int]:
+    """Run functions in child processes that start at the same time, and return their exit codes."""
     start, go = os.pipe()
 
-    def waiting(work: Callable[[], object]) -> object:
+    def wait_and_call(function: Callable[[], object]) -> object:
         os.close(go)
         os.read(start, 1)
-        return work()
+        return function()
 
-    children = [fork(lambda work=work: waiting(work)) for work in works]  # type: ignore[misc]
+    children = [fork(lambda function=function: wait_and_call(function)) for function in functions]  # type: ignore[misc]
     os.close(start)
     os.close(go)
-    return [leave(child) for child in children]
+    return [wait_for(child) for child in children]
 
 
-def test_of_two_racing_starters_exactly_one_wins(tmp_path: Path) -> None:
+def test_of_two_processes_creating_the_same_folder_exactly_one_succeeds(tmp_path: Path) -> None:
     def start(data: bytes) -> int:
         try:
             with durable.new_folder(target) as folder:
@@ -356,15 +350,15 @@ def test_of_two_racing_starters_exactly_one_wins(tmp_path: Path) -> None:
 
     for number in range(20):
         target = tmp_path / f"run-{number}"
-        left = race([lambda: start(b"0"), lambda: start(b"1")])
-        assert sorted(left) == [0, 1]
-        assert (target / "winner").read_bytes() == b"%d" % left.index(0)
+        codes = race([lambda: start(b"0"), lambda: start(b"1")])
+        assert sorted(codes) == [0, 1]
+        assert (target / "winner").read_bytes() == b"%d" % codes.index(0)
         durable.read_verified(target, "winner", 10)
     assert len(os.listdir(tmp_path)) == 20
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_process_that_finishes_while_another_asks_for_its_place_spoils_nothing(moment: str, tmp_path: Path) -> None:
+def test_a_save_that_finishes_while_another_acquires_the_lock_does_not_damage_it(moment: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
     first = contextlib.ExitStack()
     first.enter_context(durable.new_folder(target)).write("first.bin", OLD)
@@ -375,80 +369,80 @@ def test_a_process_that_finishes_while_another_asks_for_its_place_spoils_nothing
 
     with faulty(**{moment: finish}):
         save_folder(target, NEW)
-    assert contents(target) == whole(target, save_folder, NEW, tmp_path)
+    assert contents(target) == saved_content(target, save_folder, NEW, tmp_path)
     assert os.listdir(tmp_path) == ["target"]
 
 
 @saves
-def test_savers_that_come_one_upon_another_never_spoil_each_others_work(save: Save, tmp_path: Path) -> None:
+def test_concurrent_saves_leave_the_complete_content_of_one_of_them(save: Save, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    tries = 60
+    attempts = 60
 
-    def again_and_again(letter: bytes) -> int:
-        won = 0
-        for _ in range(tries):
+    def save_repeatedly(letter: bytes) -> int:
+        successes = 0
+        for _ in range(attempts):
             with contextlib.suppress(RunError):
                 save(target, letter * 100)
-                won += 1
-        return won
+                successes += 1
+        return successes
 
-    assert 0 < sum(race([lambda: again_and_again(b"a"), lambda: again_and_again(b"b")])) <= 2 * tries
-    assert contents(target) in [whole(target, save, letter * 100, tmp_path) for letter in (b"a", b"b")]
+    assert 0 < sum(race([lambda: save_repeatedly(b"a"), lambda: save_repeatedly(b"b")])) <= 2 * attempts
+    assert contents(target) in [saved_content(target, save, letter * 100, tmp_path) for letter in (b"a", b"b")]
     assert os.listdir(tmp_path) == ["target"]
 
 
-# --- what is there already -----------------------------------------------------------------------
+# --- existing targets ----------------------------------------------------------------------------
 
 
-def test_a_folder_that_exists_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_an_existing_folder_is_refused_before_any_work(tmp_path: Path) -> None:
     target = tmp_path / "target"
     save_folder(target, OLD)
     with pytest.raises(RunError, match="already exists"), durable.new_folder(target):
-        pytest.fail("the work has begun")
+        pytest.fail("the folder was opened for writing")
     assert os.listdir(tmp_path) == ["target"]
 
 
-def test_a_folder_that_another_process_finished_meanwhile_is_refused_before_any_work(
+def test_a_folder_created_meanwhile_by_another_process_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "target"
     mkdir = os.mkdir
 
-    def late(path: Path, mode: int = 0o777) -> None:
+    def mkdir_after_save(path: Path, mode: int = 0o777) -> None:
         monkeypatch.setattr(os, "mkdir", mkdir)
         save_folder(target, OLD)
         mkdir(path, mode)
 
-    monkeypatch.setattr(os, "mkdir", late)
+    monkeypatch.setattr(os, "mkdir", mkdir_after_save)
     with pytest.raises(RunError, match="already exists"), durable.new_folder(target):
-        pytest.fail("the work has begun")
+        pytest.fail("the folder was opened for writing")
     assert os.listdir(tmp_path) == ["target"]
 
 
-def test_only_what_may_be_replaced_is_replaced(tmp_path: Path) -> None:
-    mine = tmp_path / "photos"
-    mine.mkdir()
-    (mine / "cat.jpg").write_bytes(b"cat")
+def test_only_a_run_folder_is_replaced(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "cat.jpg").write_bytes(b"cat")
     note = tmp_path / "note"
     note.write_bytes(b"note")
-    nowhere = tmp_path / "nowhere"
-    nowhere.symlink_to(tmp_path / "missing")
-    for target in (mine, note, nowhere):
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "missing")
+    for target in (photos, note, dangling):
         with pytest.raises(RunError, match="is not a run folder and is not replaced"):
             save_folder(target, NEW)
-    assert contents(mine) == {"cat.jpg": b"cat"}
+    assert contents(photos) == {"cat.jpg": b"cat"}
     assert note.read_bytes() == b"note"
 
 
-def test_an_empty_folder_is_replaced_where_that_was_asked_for(tmp_path: Path) -> None:
+def test_an_empty_folder_is_replaced_if_replacing_is_allowed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     save_folder(target, NEW)
-    assert is_made(target)
+    assert has_manifest(target)
 
 
 @saves
-def test_what_a_link_names_is_replaced_where_it_lives(save: Save, tmp_path: Path) -> None:
+def test_saving_to_a_symlink_replaces_its_target(save: Save, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     target = tmp_path / "real" / "target"
     save(target, OLD)
@@ -456,28 +450,27 @@ def test_what_a_link_names_is_replaced_where_it_lives(save: Save, tmp_path: Path
     link.symlink_to(target)
     save(link, NEW)
     assert link.is_symlink()
-    assert contents(target) == whole(target, save, NEW, tmp_path)
+    assert contents(target) == saved_content(target, save, NEW, tmp_path)
     assert os.listdir(tmp_path / "real") == ["target"]
 
 
 @saves
-def test_a_planted_link_is_not_followed(save: Save, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "new").mkdir()
-    (mine / "new" / "cat.jpg").write_bytes(b"cat")
-    place = tmp_path / "place"
-    place.mkdir()
-    victim = mine / "new" / "cat.jpg" if save is save_file else mine
-    (place / ".target.partial").symlink_to(victim)
+def test_a_symlink_with_the_name_of_the_temporary_file_is_not_followed(save: Save, tmp_path: Path) -> None:
+    user_folder = tmp_path / "user"
+    (user_folder / "new").mkdir(parents=True)
+    (user_folder / "new" / "cat.jpg").write_bytes(b"cat")
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    victim = user_folder / "new" / "cat.jpg" if save is save_file else user_folder
+    (parent / ".target.partial").symlink_to(victim)
     with pytest.raises(MachineError, match="cannot be written"):
-        save(place / "target", NEW)
-    assert contents(mine) == {"new/cat.jpg": b"cat"}
-    assert not (place / "target").exists()
+        save(parent / "target", NEW)
+    assert contents(user_folder) == {"new/cat.jpg": b"cat"}
+    assert not (parent / "target").exists()
 
 
 @pytest.mark.timeout(10)
-def test_a_file_replaces_no_folder_or_pipe(tmp_path: Path) -> None:
+def test_a_file_does_not_replace_a_folder_or_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (tmp_path, pipe):
@@ -506,31 +499,31 @@ def test_a_file_replaces_no_folder_or_pipe(tmp_path: Path) -> None:
     ids=ascii,
 )
 def test_unusual_names_work(save: Save, name: str, tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    save(place / name, OLD)
-    save(place / name, NEW)
-    assert contents(place / name) == whole(place / name, save, NEW, tmp_path)
-    assert os.listdir(place) == [name]
+    parent = tmp_path / "parent"
+    save(parent / name, OLD)
+    save(parent / name, NEW)
+    assert contents(parent / name) == saved_content(parent / name, save, NEW, tmp_path)
+    assert os.listdir(parent) == [name]
 
 
 @saves
 @pytest.mark.parametrize(
     "name", ["x" * 247, "x" * 255, "x" * 256, "\u6f22" * 85, "x" * 5000, "y/" * 2100 + "x"], ids=len
 )
-def test_names_too_long_are_refused(save: Save, name: str, tmp_path: Path) -> None:
+def test_too_long_names_are_refused(save: Save, name: str, tmp_path: Path) -> None:
     with pytest.raises(MachineError, match=r"expected at most 246|too long"):
         save(tmp_path / name, NEW)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @saves
-def test_a_parent_that_is_a_file_or_a_link_to_itself_is_told(save: Save, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"mine")
+def test_a_parent_that_is_a_file_or_a_symlink_loop_is_reported(save: Save, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for parent in ("file", "file/deeper", "loop", "loop/deeper"):
+    for folder in ("file", "file/deeper", "loop", "loop/deeper"):
         with pytest.raises(MachineError, match="part of this path is"):
-            save(tmp_path / parent / "target", NEW)
-    assert (tmp_path / "file").read_bytes() == b"mine"
+            save(tmp_path / folder / "target", NEW)
+    assert (tmp_path / "file").read_bytes() == b"content"
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -555,25 +548,25 @@ def test_a_parent_that_is_a_file_or_a_link_to_itself_is_told(save: Save, tmp_pat
     ],
     ids=range(12),
 )
-def test_json_that_is_not_sound_is_refused_and_named(data: bytes, message: str) -> None:
-    with pytest.raises(RunError, match=message) as refused:
+def test_invalid_json_is_refused_with_the_file_name(data: bytes, message: str) -> None:
+    with pytest.raises(RunError, match=message) as error:
         durable.from_json(data, "here.json")
-    assert str(refused.value).startswith("here.json: ")
+    assert str(error.value).startswith("here.json: ")
 
 
-def test_json_comes_back_as_it_was() -> None:
+def test_json_round_trip() -> None:
     value = {"a": [1, 2.5, -1e300, True, None, "é\u2028\x00"], "b": {"c": {}}}
     assert durable.from_json(durable.to_json(value), "here") == value
 
 
-def test_a_name_that_is_not_unicode_can_be_written() -> None:
+def test_json_replaces_surrogates_of_undecodable_file_names() -> None:
     assert durable.from_json(durable.to_json({"name": "\udcff.txt"}), "here") == {"name": "?.txt"}
 
 
-# --- lines, removal, locks, files that change ----------------------------------------------------------------
+# --- appended lines, removal, locks, changing files ----------------------------------------------
 
 
-def test_lines_are_added_whole_even_after_one_that_was_torn(tmp_path: Path) -> None:
+def test_a_line_is_appended_as_a_new_line_after_an_incomplete_one(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     durable.append_line(path, b"one")
     durable.append_line(path, b"two")
@@ -583,7 +576,7 @@ def test_lines_are_added_whole_even_after_one_that_was_torn(tmp_path: Path) -> N
     assert path.read_bytes() == b"one\ntw\nthree\n"
 
 
-def test_a_removed_folder_is_gone_and_what_a_killed_removal_left_is_too(tmp_path: Path) -> None:
+def test_removing_a_folder_also_removes_the_remains_of_an_interrupted_removal(tmp_path: Path) -> None:
     for name in ("a", ".a.gone"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
@@ -591,7 +584,7 @@ def test_a_removed_folder_is_gone_and_what_a_killed_removal_left_is_too(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_locked_folder_is_refused_to_others_and_free_afterwards(tmp_path: Path) -> None:
+def test_a_locked_folder_cannot_be_locked_again_until_it_is_released(tmp_path: Path) -> None:
     refused = pytest.raises(RunError, match="is being trained by another process")
     with durable.locked(tmp_path), refused, durable.locked(tmp_path):
         pass
@@ -599,7 +592,7 @@ def test_a_locked_folder_is_refused_to_others_and_free_afterwards(tmp_path: Path
         pass
 
 
-def test_files_that_change_are_not_in_the_manifest(tmp_path: Path) -> None:
+def test_changing_files_are_not_in_the_manifest(tmp_path: Path) -> None:
     with durable.new_folder(tmp_path / "run", changing=["model"]) as folder:
         folder.write("model", b"1")
         folder.write("config", b"2")

@@ -1,4 +1,4 @@
-"""A run folder that is damaged, hostile, or replaced under a model: it is refused and named, or answers the same."""
+"""Damaged and forged run folders are refused with the name of the file; replaced ones do not affect loaded models."""
 
 import hashlib
 import json
@@ -25,41 +25,43 @@ from .system import contents
 pytestmark = pytest.mark.timeout(60)
 
 SETTINGS = {"model.order": 3}
-NEEDED = [runs.CONFIG, runs.TOKENIZER, runs.MODEL, durable.MANIFEST]
+# Files without which a run cannot be loaded.
+REQUIRED = [runs.CONFIG, runs.TOKENIZER, runs.MODEL, durable.MANIFEST]
 
 
 def train(text: Path, out: Path, **options: Any) -> satchel.LanguageModel:
+    """Train a character trigram model."""
     model: satchel.LanguageModel = satchel.train(
         text, model="ngram", tokenizer="char", valid=0.1, settings=SETTINGS, out=out, **options
     )
     return model
 
 
-def answers(model: satchel.LanguageModel) -> tuple[object, ...]:
-    """Return what a model says, to the bit."""
+def outputs(model: satchel.LanguageModel) -> tuple[object, ...]:
+    """Return log-probabilities, next tokens and a generated text, for exact comparison."""
     scored = model.score("The cat saw the log; was it flat?")
     following = model.next("The c", top=5)
     return scored.logprobs.tobytes(), scored.tokens, following, model.generate("The", tokens=20, seed=1).text
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run."""
-    place = tmp_path_factory.mktemp("made")
-    text = place / "verse.txt"
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train a small model and return its run folder."""
+    folder = tmp_path_factory.mktemp("original")
+    text = folder / "verse.txt"
     text.write_text(VERSE * 20, encoding="utf-8", newline="\n")
-    train(text, place / "run")
-    return place / "run"
+    train(text, folder / "run")
+    return folder / "run"
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
-    """A copy of the small run, to be spoilt."""
-    return Path(shutil.copytree(made, tmp_path / "run"))
+def run(original: Path, tmp_path: Path) -> Path:
+    """Return a copy of the run folder that a test may damage."""
+    return Path(shutil.copytree(original, tmp_path / "run"))
 
 
-def seal(run: Path) -> None:
-    """Write the manifest that fits what is in the folder: a forger's work, not an accident."""
+def rewrite_manifest(run: Path) -> None:
+    """Write a manifest with the sizes and checksums of the current files, as a forger would."""
     files = {
         name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in sorted(folder_contents(run).items())
@@ -69,22 +71,24 @@ def seal(run: Path) -> None:
 
 
 def folder_contents(run: Path) -> dict[str, bytes]:
-    found = contents(run)
-    assert isinstance(found, dict)
-    return found
+    """Return the bytes of each file of a folder."""
+    files = contents(run)
+    assert isinstance(files, dict)
+    return files
 
 
-def tree_of(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
     tree = json.loads(path.read_bytes())
     assert isinstance(tree, dict)
     return tree
 
 
-# --- the manifest --------------------------------------------------------------------------------
+# --- manifest and files --------------------------------------------------------------------------
 
 
-def entries(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
-    """Return a change of a manifest's bytes that changes its list of files."""
+def with_files(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
+    """Return a function that applies a change to the entry `files` of a manifest."""
 
     def changed(data: bytes) -> bytes:
         tree = json.loads(data)
@@ -94,6 +98,7 @@ def entries(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], byt
     return changed
 
 
+# Change of the manifest, and the expected message.
 MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "manifest.json: is not JSON"),
     "not JSON": (lambda data: data[:-5], "manifest.json: is not JSON"),
@@ -109,20 +114,20 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "10,000 deep": (lambda data: b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "manifest.json: is nested too deeply"),
     "a key twice": (lambda data: data.replace(b"{", b'{"schema_version": 1,', 1), "manifest.json: contains the key"),
     "too large": (lambda data: data + b" " * durable.LARGEST_JSON, "manifest.json: has .* bytes, expected at most"),
-    "a file not named": (entries(lambda files: files.pop("config.json")), "config.json is not in the manifest"),
-    "a file named wrongly": (entries(lambda files: files.update({"config.json": 1})), "config.json is not in the"),
-    "another size": (entries(lambda files: files["config.json"].update(size=1)), "config.json: is damaged"),
-    "no size": (entries(lambda files: files["tokenizer.json"].pop("size")), "tokenizer.json: is damaged"),
+    "a file not listed": (with_files(lambda files: files.pop("config.json")), "config.json is not in the manifest"),
+    "an invalid entry": (with_files(lambda files: files.update({"config.json": 1})), "config.json is not in the"),
+    "another size": (with_files(lambda files: files["config.json"].update(size=1)), "config.json: is damaged"),
+    "no size": (with_files(lambda files: files["tokenizer.json"].pop("size")), "tokenizer.json: is damaged"),
     "another sha256": (
-        entries(lambda files: files["tokenizer.json"].update(sha256="0" * 64)),
+        with_files(lambda files: files["tokenizer.json"].update(sha256="0" * 64)),
         "tokenizer.json: is dam",
     ),
-    "no sha256": (entries(lambda files: files["config.json"].pop("sha256")), "config.json: is damaged"),
+    "no sha256": (with_files(lambda files: files["config.json"].pop("sha256")), "config.json: is damaged"),
 }
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
-def test_a_manifest_that_is_not_sound_is_refused_and_named(kind: str, run: Path) -> None:
+def test_a_damaged_manifest_is_refused(kind: str, run: Path) -> None:
     change, message = MANIFESTS[kind]
     before = (run / durable.MANIFEST).read_bytes()
     after = change(before)
@@ -134,46 +139,46 @@ def test_a_manifest_that_is_not_sound_is_refused_and_named(kind: str, run: Path)
     assert time.perf_counter() - began < 1
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_file_that_is_missing_or_no_file_is_refused_and_named(name: str, run: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (run / name).rename(elsewhere)
-    for make in ("nothing", "link", "pipe", "folder"):
-        if make == "link":
-            (run / name).symlink_to(elsewhere)
-        elif make == "pipe":
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_missing_file_symlink_pipe_or_folder_is_refused_by_name(name: str, run: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    (run / name).rename(moved)
+    for kind in ("missing", "symlink", "pipe", "folder"):
+        if kind == "symlink":
+            (run / name).symlink_to(moved)
+        elif kind == "pipe":
             os.mkfifo(run / name)
-        elif make == "folder":
+        elif kind == "folder":
             (run / name).mkdir()
         with pytest.raises(RunError, match=name):
             satchel.load(run)
-        if make in ("link", "pipe"):
+        if kind in ("symlink", "pipe"):
             (run / name).unlink()
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_file_that_is_empty_cut_short_or_full_of_zeros_is_refused_and_named(name: str, run: Path) -> None:
+@pytest.mark.parametrize("name", REQUIRED)
+def test_an_empty_truncated_or_zeroed_file_is_refused_by_name(name: str, run: Path) -> None:
     data = (run / name).read_bytes()
-    for other in (b"", data[: len(data) // 2], data[:-2], bytes(len(data))):
-        (run / name).write_bytes(other)
+    for damaged in (b"", data[: len(data) // 2], data[:-2], bytes(len(data))):
+        (run / name).write_bytes(damaged)
         with pytest.raises(RunError, match=name):
             satchel.load(run)
 
 
-def test_files_that_do_not_belong_to_the_run_do_no_harm(run: Path, made: Path) -> None:
-    (run / "notes.txt").write_bytes(b"mine")
+def test_additional_files_in_the_run_folder_are_ignored(run: Path, original: Path) -> None:
+    (run / "notes.txt").write_bytes(b"notes")
     os.mkfifo(run / "pipe")
-    assert answers(satchel.load(run)) == answers(satchel.load(made))
+    assert outputs(satchel.load(run)) == outputs(satchel.load(original))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "x" * 300, "y/" * 2100, "a\0b", "verse.txt"], ids=lambda name: name[:9])
-def test_what_is_no_run_is_said_to_be_none(name: str, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_run_is_reported(name: str, tmp_path: Path) -> None:
     (tmp_path / "verse.txt").write_bytes(b"x")
     with pytest.raises(RunError, match=r"run not found|is not a run"):
         satchel.load(tmp_path / name)
 
 
-def test_pickles_by_the_names_of_a_run_are_refused_and_never_run(run: Path, tmp_path: Path) -> None:
+def test_pickle_files_in_place_of_run_files_are_refused_and_never_executed(run: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
 
     class Bomb:
@@ -181,114 +186,122 @@ def test_pickles_by_the_names_of_a_run_are_refused_and_never_run(run: Path, tmp_
             return os.mkdir, (str(canary),)
 
     bomb = pickle.dumps(Bomb())
-    for name in NEEDED:
-        before = (run / name).read_bytes()
+    for name in REQUIRED:
+        data = (run / name).read_bytes()
         (run / name).write_bytes(bomb)
         with pytest.raises(RunError, match=name):
             satchel.load(run)
         if name != durable.MANIFEST:
-            seal(run)
+            rewrite_manifest(run)
             with pytest.raises(RunError, match=name):
                 satchel.load(run)
-        (run / name).write_bytes(before)
-        seal(run)
+        (run / name).write_bytes(data)
+        rewrite_manifest(run)
     assert not canary.exists()
 
 
-def test_a_flipped_bit_is_refused_or_changes_no_answer(run: Path) -> None:
-    expected = answers(satchel.load(run))
-    chance = random.Random(0)
-    refused = same = 0
+def test_a_flipped_bit_is_refused_or_does_not_change_the_outputs(run: Path) -> None:
+    expected = outputs(satchel.load(run))
+    rng = random.Random(0)
+    refused = unchanged = 0
     for number in range(300):
-        path = run / NEEDED[number % len(NEEDED)]
+        path = run / REQUIRED[number % len(REQUIRED)]
         data = path.read_bytes()
-        place = chance.randrange(8 * len(data))
+        bit = rng.randrange(8 * len(data))
         flipped = bytearray(data)
-        flipped[place // 8] ^= 1 << place % 8
+        flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
         try:
             model = satchel.load(run)
         except SatchelError:
             refused += 1
         else:
-            assert answers(model) == expected, f"{path.name}, bit {place}"
-            same += 1
+            assert outputs(model) == expected, f"{path.name}, bit {bit}"
+            unchanged += 1
         path.write_bytes(data)
-    print(f"300 flipped bits: {refused} refused, {same} changed no answer")
-    # What changes nothing is in the manifest's lines about other files, or names nothing.
+    print(f"300 flipped bits: {refused} refused, {unchanged} without effect")
+    # Bits without effect are in manifest entries of files that loading does not read.
     assert refused > 225
-    assert answers(satchel.load(run)) == expected
+    assert outputs(satchel.load(run)) == expected
 
 
-# --- a forged run --------------------------------------------------------------------------------
+# --- forged runs with matching checksums ---------------------------------------------------------
 
 
-def forge(run: Path, change: Callable[[dict[str, tensors.Array]], object]) -> None:
-    """Change the arrays of a model and make every checksum fit."""
+def forge_model(run: Path, change: Callable[[dict[str, tensors.Array]], object]) -> None:
+    """Change the arrays of a model and update all checksums."""
     arrays, metadata = tensors.read(run / runs.MODEL)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(arrays)
     with (run / runs.MODEL).open("wb") as handle:
         tensors.write(handle, arrays, metadata)
-    seal(run)
+    rewrite_manifest(run)
 
 
-def put(name: str, change: Callable[[tensors.Array], tensors.Array]) -> Callable[[dict[str, tensors.Array]], object]:
+def replace(
+    name: str, change: Callable[[tensors.Array], tensors.Array]
+) -> Callable[[dict[str, tensors.Array]], object]:
+    """Return a function that applies a change to one of several arrays."""
     return lambda arrays: arrays.update({name: change(arrays[name])})
 
 
-def at(place: int, value: float) -> Callable[[tensors.Array], tensors.Array]:
+def assign(index: int, value: float) -> Callable[[tensors.Array], tensors.Array]:
+    """Return a function that sets one element of an array."""
+
     def change(array: tensors.Array) -> tensors.Array:
-        array[place] = value
+        array[index] = value
         return array
 
     return change
 
 
+# Change of the arrays of the n-gram table, and the expected message.
 TABLES: dict[str, tuple[Callable[[dict[str, tensors.Array]], object], str]] = {
     "a tensor is missing": (lambda arrays: arrays.pop("2.weights"), "2.weights"),
-    "a level is missing": (
+    "an order is missing": (
         lambda arrays: [arrays.pop(f"3.{part}") for part in ("keys", "probabilities", "weights")],
         "3.k",
     ),
-    "a tensor too many": (lambda arrays: arrays.update(extra=np.zeros(1)), "extra"),
-    "another name": (lambda arrays: arrays.update({"4.keys": arrays.pop("3.keys")}), "3.keys, 4.keys"),
-    "a shorter one": (put("2.probabilities", lambda array: array[:-1]), "order 2"),
-    "weights at the top": (put("3.weights", lambda array: np.ones(3)), "order 3"),
-    "two sides": (put("2.keys", lambda array: array[None]), "order 2"),
-    "no side": (put("2.keys", lambda array: np.array(0)), "order 2"),
-    "other integers": (put("2.keys", lambda array: array.astype(np.int32)), "order 2"),
-    "other floats": (put("1.probabilities", lambda array: array.astype(np.float32)), "order 1"),
-    "floats for keys": (put("3.keys", lambda array: array.astype(np.float64)), "order 3"),
-    "a negative probability": (put("1.probabilities", at(0, -0.1)), "order 1"),
-    "a probability above one": (put("3.probabilities", at(0, 1.5)), "order 3"),
-    "a negative weight": (put("2.weights", at(-1, -1e-9)), "order 2"),
-    "keys out of order": (put("2.keys", lambda array: array[::-1]), "order 2"),
-    "a key twice": (put("3.keys", lambda array: np.concatenate([array[:1], array[:-1]])), "order 3"),
-    "a negative key": (put("2.keys", at(0, -1)), "order 2"),
-    "a key past the end": (put("3.keys", at(-1, 2**62)), "order 3"),
-    "other unigrams": (put("1.keys", lambda array: array + 1), "order 1"),
-    "NaN": (put("2.probabilities", at(1, np.nan)), "2.probabilities"),
-    "infinity": (put("1.weights", at(1, np.inf)), "1.weights"),
+    "an unexpected tensor": (lambda arrays: arrays.update(extra=np.zeros(1)), "extra"),
+    "a renamed tensor": (lambda arrays: arrays.update({"4.keys": arrays.pop("3.keys")}), "3.keys, 4.keys"),
+    "a shorter tensor": (replace("2.probabilities", lambda array: array[:-1]), "order 2"),
+    "weights of the highest order": (replace("3.weights", lambda array: np.ones(3)), "order 3"),
+    "two dimensions": (replace("2.keys", lambda array: array[None]), "order 2"),
+    "no dimension": (replace("2.keys", lambda array: np.array(0)), "order 2"),
+    "another integer type": (replace("2.keys", lambda array: array.astype(np.int32)), "order 2"),
+    "another float type": (replace("1.probabilities", lambda array: array.astype(np.float32)), "order 1"),
+    "floats for keys": (replace("3.keys", lambda array: array.astype(np.float64)), "order 3"),
+    "a negative probability": (replace("1.probabilities", assign(0, -0.1)), "order 1"),
+    "a probability above one": (replace("3.probabilities", assign(0, 1.5)), "order 3"),
+    "a negative weight": (replace("2.weights", assign(-1, -1e-9)), "order 2"),
+    "keys out of order": (replace("2.keys", lambda array: array[::-1]), "order 2"),
+    "a key twice": (replace("3.keys", lambda array: np.concatenate([array[:1], array[:-1]])), "order 3"),
+    "a negative key": (replace("2.keys", assign(0, -1)), "order 2"),
+    "a key out of range": (replace("3.keys", assign(-1, 2**62)), "order 3"),
+    "other unigrams": (replace("1.keys", lambda array: array + 1), "order 1"),
+    "NaN": (replace("2.probabilities", assign(1, np.nan)), "2.probabilities"),
+    "infinity": (replace("1.weights", assign(1, np.inf)), "1.weights"),
 }
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_a_table_that_is_not_one_is_refused_and_named(kind: str, run: Path) -> None:
+def test_an_invalid_ngram_table_is_refused(kind: str, run: Path) -> None:
     change, message = TABLES[kind]
-    forge(run, change)
-    with pytest.raises(RunError, match=message) as refused:
+    forge_model(run, change)
+    with pytest.raises(RunError, match=message) as error:
         satchel.load(run)
-    assert refused.value.where.endswith(runs.MODEL)
+    assert error.value.where.endswith(runs.MODEL)
 
 
-def test_a_table_that_was_not_changed_passes_the_forger(run: Path) -> None:
-    expected = answers(satchel.load(run))
-    forge(run, lambda arrays: None)
-    assert answers(satchel.load(run)) == expected
+def test_an_unchanged_table_with_rewritten_checksums_is_loaded(run: Path) -> None:
+    expected = outputs(satchel.load(run))
+    forge_model(run, lambda arrays: None)
+    assert outputs(satchel.load(run)) == expected
 
 
 def setting(key: str, value: object) -> Callable[[dict[str, Any]], object]:
+    """Return a function that sets a dotted key of a nested dictionary."""
+
     def change(tree: dict[str, Any]) -> None:
         *groups, last = key.split(".")
         for group in groups:
@@ -298,6 +311,7 @@ def setting(key: str, value: object) -> Callable[[dict[str, Any]], object]:
     return change
 
 
+# Change of config.json, and the expected message.
 CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a higher order": (setting("settings.model.order", 4), "4.keys"),
     "a lower order": (setting("settings.model.order", 2), "3.keys"),
@@ -306,33 +320,33 @@ CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a float for an order": (setting("settings.model.order", 3.0), "config.json: model.order: found 3.0"),
     "an unknown setting": (setting("settings.model.code", "os.system"), "config.json: unknown setting model.code"),
     "an unknown key": (setting("code", "os.system"), "config.json: code"),
-    "settings of another kind": (setting("settings", []), "config.json: settings"),
+    "settings that are a list": (setting("settings", []), "config.json: settings"),
     "another kind of model": (setting("settings.model.kind", "os.system"), "config.json: model.kind"),
     "another task": (setting("task", "translate"), "task and settings.task differ"),
     "an unknown task": (setting("task", "rm"), "config.json: task"),
     "a newer version": (setting("schema_version", 2), "config.json: schema_version"),
     "another tokenizer": (setting("tokenizer.sha256", "0" * 64), "tokenizer.json: is not the tokenizer"),
     "another vocabulary": (setting("tokenizer.size", 2**31), "tokenizer.json: is not the tokenizer"),
-    "facts without end": (setting("facts", json.loads('{"a":' * 400 + "1" + "}" * 400)), "config.json"),
+    "deeply nested facts": (setting("facts", json.loads('{"a":' * 400 + "1" + "}" * 400)), "config.json"),
 }
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_a_description_that_does_not_fit_is_refused_and_named(kind: str, run: Path) -> None:
+def test_an_inconsistent_config_is_refused(kind: str, run: Path) -> None:
     change, message = CONFIGS[kind]
-    tree = tree_of(run / runs.CONFIG)
+    tree = read_json(run / runs.CONFIG)
     change(tree)
     (run / runs.CONFIG).write_bytes(json.dumps(tree).encode())
-    seal(run)
+    rewrite_manifest(run)
     with pytest.raises((RunError, SettingsError), match=message):
         satchel.load(run)
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"NaN", b"9" * 5000], ids=["1e999", "NaN", "5000 digits"])
-def test_a_description_with_a_number_that_is_none_is_refused_and_named(number: bytes, run: Path) -> None:
+def test_an_invalid_number_in_the_config_is_refused(number: bytes, run: Path) -> None:
     data = (run / runs.CONFIG).read_bytes()
     (run / runs.CONFIG).write_bytes(data.replace(b'"facts": {', b'"facts": {"x": %b,' % number))
-    seal(run)
+    rewrite_manifest(run)
     with pytest.raises(RunError, match=runs.CONFIG):
         satchel.load(run)
 
@@ -342,38 +356,38 @@ def test_the_model_of_another_run_is_refused(run: Path, tmp_path: Path) -> None:
     text.write_text("Another text has other letters. " * 20, encoding="utf-8")
     train(text, tmp_path / "other")
     shutil.copy(tmp_path / "other" / runs.MODEL, run / runs.MODEL)
-    seal(run)
+    rewrite_manifest(run)
     with pytest.raises(RunError, match="belongs to another run"):
         satchel.load(run)
 
 
-# --- saved again ---------------------------------------------------------------------------------
+# --- replaced runs -------------------------------------------------------------------------------
 
 
-def test_a_model_answers_the_same_while_its_run_is_replaced(verse: Path, tmp_path: Path) -> None:
+def test_replacing_a_run_does_not_affect_a_loaded_model(verse: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(verse, run)
     first = satchel.load(run)
-    before = answers(first)
+    before = outputs(first)
     other = tmp_path / "other.txt"
     other.write_text("The log sat on the cat, the mat saw the dog.\n" * 30, encoding="utf-8")
     train(other, run, force=True)
-    assert answers(first) == before
-    assert answers(satchel.load(run)) == answers(train(other, tmp_path / "undisturbed"))
-    assert answers(satchel.load(run)) != before
+    assert outputs(first) == before
+    assert outputs(satchel.load(run)) == outputs(train(other, tmp_path / "separate"))
+    assert outputs(satchel.load(run)) != before
 
 
 def test_the_same_training_gives_the_same_bytes(verse: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         train(verse, tmp_path / name)
     one, two = (folder_contents(tmp_path / name) for name in ("one", "two"))
-    same = {name for name in one if one[name] == two[name]}
-    assert same >= {runs.CONFIG, runs.TOKENIZER, runs.MODEL, runs.TRAIN_TOKENS, runs.VALID_TOKENS}
-    # The clock is in the measurements, and so in the manifest.
-    assert set(one) - same <= {runs.METRICS, durable.MANIFEST}
+    equal = {name for name in one if one[name] == two[name]}
+    assert equal >= {runs.CONFIG, runs.TOKENIZER, runs.MODEL, runs.TRAIN_TOKENS, runs.VALID_TOKENS}
+    # The metrics contain times, and the manifest contains the checksum of the metrics.
+    assert set(one) - equal <= {runs.METRICS, durable.MANIFEST}
 
 
-def test_a_run_is_never_replaced_unasked(run: Path, verse: Path) -> None:
+def test_a_run_is_not_replaced_without_force(run: Path, verse: Path) -> None:
     before = contents(run)
     with pytest.raises(RunError, match="already exists"):
         train(verse, run)
@@ -381,7 +395,7 @@ def test_a_run_is_never_replaced_unasked(run: Path, verse: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "mine",
+    "files",
     [
         {"cat.jpg": b"cat"},
         {"config.json": b"{}", "cat.jpg": b"cat"},
@@ -390,39 +404,39 @@ def test_a_run_is_never_replaced_unasked(run: Path, verse: Path) -> None:
     ],
     ids=["photos", "a program's settings", "a browser's extension", "empty files"],
 )
-def test_a_folder_of_ones_own_is_never_replaced(mine: dict[str, bytes], verse: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
+def test_a_folder_that_is_not_a_run_is_never_replaced(files: dict[str, bytes], verse: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
     folder.mkdir()
-    for name, data in mine.items():
+    for name, data in files.items():
         (folder / name).write_bytes(data)
     with pytest.raises(RunError, match="is not a run folder and is not replaced"):
         train(verse, folder, force=True)
-    assert contents(folder) == mine
+    assert contents(folder) == files
 
 
 @pytest.mark.parametrize("name", [runs.CONFIG, durable.MANIFEST, runs.MODEL])
 def test_a_damaged_run_can_be_replaced(name: str, run: Path, verse: Path) -> None:
     (run / name).write_bytes(b"damaged")
     trained = train(verse, run, force=True)
-    assert answers(satchel.load(run)) == answers(trained)
+    assert outputs(satchel.load(run)) == outputs(trained)
 
 
-def test_a_run_behind_a_link_is_loaded_and_replaced_where_it_lives(run: Path, verse: Path, tmp_path: Path) -> None:
+def test_a_run_behind_a_symlink_is_loaded_and_replaced_at_its_target(run: Path, verse: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(run)
-    assert answers(satchel.load(link)) == answers(satchel.load(run))
+    assert outputs(satchel.load(link)) == outputs(satchel.load(run))
     train(verse, link, force=True)
     assert link.is_symlink()
-    assert answers(satchel.load(link)) == answers(satchel.load(run))
+    assert outputs(satchel.load(link)) == outputs(satchel.load(run))
 
 
 @pytest.mark.parametrize("name", ["two words", "two\nlines", "\u6f22\u5b57 \U0001f408", "x" * 200], ids=ascii)
 def test_a_run_may_have_an_unusual_name(name: str, verse: Path, tmp_path: Path) -> None:
     trained = train(verse, tmp_path / name)
-    assert answers(satchel.load(tmp_path / name)) == answers(trained)
+    assert outputs(satchel.load(tmp_path / name)) == outputs(trained)
 
 
-def test_a_text_whose_name_is_not_unicode_is_trained_on(verse: Path, tmp_path: Path) -> None:
+def test_training_on_a_file_whose_name_is_not_valid_unicode(verse: Path, tmp_path: Path) -> None:
     text = verse.rename(tmp_path / os.fsdecode(b"\xff.txt"))
     trained = train(text, tmp_path / "run")
-    assert answers(satchel.load(tmp_path / "run")) == answers(trained)
+    assert outputs(satchel.load(tmp_path / "run")) == outputs(trained)

@@ -27,7 +27,7 @@ from satchel.errors import RunError
 from satchel.runs import checkpoint
 from satchel.training import loop
 from tests.conftest import VERSE
-from tests.faults.system import fork, leave
+from tests.faults.system import fork, wait_for
 
 STARTING, TRAINING, SAVING, DONE = range(4)
 PHASES = ("starting", "training", "saving", "done")
@@ -140,7 +140,7 @@ def begin(text: Path, kind: str, out: Path, steps: int = STEPS, **settings: Any)
         with patched(loop.Trainer, "run", lambda trainer: os.kill(os.getpid(), signal.SIGKILL)):
             api.run_plan(planned, out=out)
 
-    assert leave(fork(killed)) == -signal.SIGKILL
+    assert wait_for(fork(killed)) == -signal.SIGKILL
     assert not (out / checkpoint.FOLDER).exists()
     return out
 
@@ -279,7 +279,7 @@ def train_through(run: Path, chance: random.Random, strikes: list[Strike], count
         child = fork(functools.partial(step_vectors, run, board))
         if not enough(strikes, count):
             strike(child, board, chance)
-        code = leave(child)
+        code = wait_for(child)
         assert board.phase == STARTING or board.began >= reached, "steps were lost that a save had kept"
         reached = max(reached, board.saved)
         if code in (0, FINISHED):

@@ -38,7 +38,7 @@ from satchel.training import callbacks as events
 from satchel.training import loop, saving
 from satchel.training.jobs import language as jobs
 from satchel.training.jobs.language import LanguageJob
-from tests.faults.system import Fault, contents, error_at, faulty, fork, kill_at, leave
+from tests.faults.system import Fault, contents, error_at, faulty, fork, kill_at, wait_for
 from tests.training import test_resume
 from tests.training.harness import (
     EVALUATE_EVERY,
@@ -309,7 +309,7 @@ def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_one_before(
                 if moment == "before"
                 else partial(at_save, number, after=kill_at(k))
             )
-            assert leave(fork(partial(step_vectors, run, board, around))) == -signal.SIGKILL, where
+            assert wait_for(fork(partial(step_vectors, run, board, around))) == -signal.SIGKILL, where
             assert board.phase == SAVING
             steps.append(step_of(run))
             again = Board()
@@ -370,7 +370,7 @@ def test_the_best_weights_outlive_a_kill_at_any_call(number: int, every: bool, m
             where = f"call {k} of {len(names)}, {names[k - 1]}"
             run = made.fresh("dan", place / "run", **FOUR_SAVES)
             around = partial(at_save, number, after=kill_at(k))
-            assert leave(fork(partial(step_vectors, run, Board(), around))) == -signal.SIGKILL, where
+            assert wait_for(fork(partial(step_vectors, run, Board(), around))) == -signal.SIGKILL, where
             sound = [path for path in checkpoints(run) if is_sound(path)]
             kept_best = number == 2 or run / checkpoint.FOLDER / best in sound
             if len(sound) < FOUR_SAVES["training.keep"] or not kept_best:
@@ -400,7 +400,7 @@ def test_nothing_unfinished_is_left_of_a_save_that_is_not_made_again(every: bool
         run = made.fresh("dan", place / "run", **SHORT)
         around = partial(at_save, 2, after=kill_at(k))
         child = fork(partial(step_vectors, run, Board(), around, should_stop=stopping_at(3)))
-        assert leave(child) == -signal.SIGKILL
+        assert wait_for(child) == -signal.SIGKILL
         left += bool(leftovers(run))
         assert step_vectors(run) == 0
         assert outcome(run) == made.outcome("dan", **SHORT)
@@ -667,7 +667,7 @@ def told(work: Callable[[], object], where: Path) -> tuple[int, str]:
         finally:
             handle.flush()
 
-    code = leave(fork(child))
+    code = wait_for(fork(child))
     return code, where.read_text()
 
 
@@ -704,7 +704,7 @@ def test_a_signal_at_any_moment_saves_every_step_and_ends_in_time(
             strike(child, board, chance, number)
             struck = Strike(board.phase, board.step)
             began = time.monotonic()
-            left = leave(child)
+            left = wait_for(child)
             assert time.monotonic() - began < 5
             if board.phase == STARTING:
                 break  # what was reached before had been the end
@@ -744,7 +744,7 @@ def test_a_signal_during_a_save_lets_it_finish(number: int, code: int, every: bo
         board = Board()
         began = time.monotonic()
         child = fork(partial(by_command, run, board, partial(signalled, 2, number, (k,))))
-        assert leave(child) == code
+        assert wait_for(child) == code
         assert time.monotonic() - began < 5
         # The save of step 4 was finished, and that of the step that had begun was the only one after it.
         assert (board.saves, board.saved) == (3, 5)
@@ -770,7 +770,7 @@ def test_a_second_signal_ends_it_at_once_and_the_checkpoint_before_is_whole(
         child = fork(partial(by_command, run, board, partial(signalled, 2, number, (1, k))))
         wait_until(child, lambda board=board: board.saves == 2)  # type: ignore[misc]
         began = time.monotonic()
-        assert leave(child) == code
+        assert wait_for(child) == code
         assert time.monotonic() - began < 1
         # It did not wait for the save that it was in.
         assert (board.phase, board.saves) == (SAVING, 2)
@@ -799,7 +799,7 @@ def test_a_signal_in_the_very_first_step_is_no_exception(number: int, code: int,
         return real(trainer)
 
     with patched(loop.Trainer, "run", signalled_at_once):
-        assert leave(fork(partial(by_command, run, Board()))) == code
+        assert wait_for(fork(partial(by_command, run, Board()))) == code
     assert step_of(run) == 1
     assert step_vectors(run) == 0
     assert outcome(run) == made.outcome("dan", **SHORT)
@@ -821,7 +821,7 @@ def test_a_training_that_sleeps_for_a_while_wakes_up_as_it_was(count: int, made:
                 time.sleep(chance.uniform(0.05, 0.2))
                 assert (board.step, board.phase) == before, "it did not sleep"
                 os.kill(child, signal.SIGCONT)
-        assert leave(child) == 0
+        assert wait_for(child) == 0
         assert outcome(run) == made.outcome("gru")
     assert {TRAINING, SAVING} & {strike.phase for strike in strikes}
 
@@ -1356,7 +1356,7 @@ def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: 
             longest = len(steps)
     finally:
         os.kill(child, signal.SIGKILL)
-        leave(child)
+        wait_for(child)
     assert len(seen) >= 5, "it changed while it was looked at"
     assert step_vectors(run, should_stop=stopping_at(1)) == 0
 
