@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Importing satchel imports none of it, so that it costs nothing.
 _HOMES = {
-    "Classifier": "satchel.api",
-    "LanguageModel": "satchel.api",
-    "SatchelError": "satchel.errors",
-    "Tagger": "satchel.api",
-    "Translator": "satchel.api",
-    "load": "satchel.api",
-    "train": "satchel.api",
+    "Classifier": "api",
+    "LanguageModel": "api",
+    "SatchelError": "errors",
+    "Tagger": "api",
+    "Translator": "api",
+    "load": "api",
+    "train": "api",
 }
 
 # Packages that people use as `satchel.lessons` and so on.
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"satchel.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'satchel' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(f"satchel.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -55,7 +55,11 @@ def _violations(tree: ast.AST, name: str) -> Iterator[tuple[int, str]]:
             module = node.module or ""
             yield from ((node.lineno, text) for text in _banned_import(module))
             banned = BANNED_CALLS.get(module, set()) | (WRITES.get(module, set()) if name != "durable.py" else set())
-            yield from ((node.lineno, f"imports {alias.name}") for alias in node.names if alias.name in banned)
+            for alias in node.names:
+                # Calls of import_module are checked by their argument.
+                is_import_module = (module, alias.name, alias.asname) == ("importlib", "import_module", None)
+                if alias.name in banned and not is_import_module:
+                    yield node.lineno, f"imports {alias.name}"
         elif isinstance(node, ast.Attribute) and node.attr == "splitlines":
             yield node.lineno, "uses splitlines, which splits at other characters than newlines too"
         elif isinstance(node, ast.Call):
@@ -77,13 +81,14 @@ def _banned_call(node: ast.Call, name: str) -> Iterator[str]:
     if isinstance(function, ast.Name):
         if function.id in BANNED_BUILTINS:
             yield f"calls {function.id}"
+        if function.id == "import_module" and not _imports_the_package(node):
+            yield "calls import_module"
         if function.id == "zip" and "strict" not in keywords:
             yield "zips without strict"
     if isinstance(function, ast.Attribute):
         owner = function.value.id if isinstance(function.value, ast.Name) else None
         called = f"{owner or '...'}.{function.attr}"
-        # The lazy imports of the package itself, which keep `import satchel` fast.
-        is_lazy_import = called == "importlib.import_module" and name == "__init__.py"
+        is_lazy_import = called == "importlib.import_module" and _imports_the_package(node)
         if function.attr in BANNED_CALLS.get(owner or "", set()) and not is_lazy_import:
             yield f"calls {called}"
         if owner == "os" and function.attr.startswith(("exec", "spawn")):
@@ -92,6 +97,14 @@ def _banned_call(node: ast.Call, name: str) -> Iterator[str]:
             yield f"calls {called}"
     if name != "durable.py" and _opens_to_write(node):
         yield "opens a file for writing"
+
+
+def _imports_the_package(node: ast.Call) -> bool:
+    """Return whether the argument of `import_module` is a literal or f-string that begins with `satchel.`."""
+    start = node.args[0]
+    if isinstance(start, ast.JoinedStr):
+        start = start.values[0]
+    return isinstance(start, ast.Constant) and str(start.value).startswith("satchel.")
 
 
 def _opens_to_write(node: ast.Call) -> bool:
@@ -158,7 +171,11 @@ def test_all_layers_of_the_package_are_checked() -> None:
         "__import__(name)",
         "builtins.eval(text)",
         "importlib.import_module(name)",
-        "from importlib import import_module",
+        "from importlib import reload",
+        "from importlib import import_module as alias",
+        "import_module(name)",
+        "import_module(f'{name}.cli')",
+        "import_module('os')",
         "import subprocess",
         "os.system(text)",
         "os.execv(path, [])",
@@ -209,7 +226,10 @@ def test_each_banned_construct_is_reported_once(line: str) -> None:
     [
         ("import json, struct", "tensors.py"),
         ("from importlib.metadata import version", "runs/folder.py"),
-        ("importlib.import_module(name)", "__init__.py"),
+        ("importlib.import_module(f'satchel.{name}')", "__init__.py"),
+        ("from importlib import import_module", "cli/main.py"),
+        ("import_module(f'satchel.cli.{name}')", "cli/main.py"),
+        ("import_module('satchel.cli.look')", "cli/main.py"),
         ("re.compile(text)", "tensors.py"),
         ("zip(a, b, strict=True)", "tensors.py"),
         ("zip(a, b, strict=False)", "tensors.py"),
