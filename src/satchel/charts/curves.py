@@ -31,9 +31,9 @@ def training_curves(
     baseline: float | None = None,
     *,
     measure: str = "bits per byte",
-    title: str = "Validation by step",
 ) -> Figure:
     """Return a validation measure of each run by training step, and the n-gram baseline as a dashed line."""
+    title = "Training curve" if len(curves) == 1 else "Training curves"
     return line_chart(curves, "step", measure, title, baselines={} if baseline is None else {"n-gram": baseline})
 
 
@@ -62,13 +62,16 @@ def line_chart(
     y_title = visible(y_title)
     xs = [x for record in records for x in record["x"]]
     x_range = max(1.0, max(xs) - min(xs)) if xs else 1.0
+    # A single value gives no range: the axis starts at zero.
+    is_single = len({y for record in records for y in record["y"]}) < 2
+    y_scale = _log(10) if log_y else alt.Scale(zero=is_single, padding=12)
     base = (
         alt.Chart({"values": records})
         .transform_flatten(["x", "y"])
         .transform_calculate(name="names[datum.series]")
         .encode(
             x=alt.X("x:Q", title=x_title, scale=_log(2) if log_x else alt.Scale(nice=False), axis=_axis(x_range)),
-            y=alt.Y("y:Q", title=y_title, scale=_log(10) if log_y else alt.Scale(zero=False, padding=12), axis=_axis()),
+            y=alt.Y("y:Q", title=y_title, scale=y_scale, axis=_axis()),
             tooltip=[
                 alt.Tooltip("name:N", title="curve"),
                 alt.Tooltip("x:Q", title=x_title),

@@ -63,6 +63,7 @@ def heads_grid(
             spacing=6,
         )
         chart = indexed(chart.transform_flatten(["value"]), len(keys), ["layer", "head"])
+        chart = chart.transform_filter("datum.value !== 0")
         facets: alt.FacetChart = chart.add_params(*queries.parameters("rows"), *keys.parameters("columns"))
         return facets
 

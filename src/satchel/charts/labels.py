@@ -125,4 +125,4 @@ def _character_width(character: str) -> float:
 def legend_columns(names: Sequence[str], width: float, theme: Theme) -> int:
     """Return the number of columns of a legend below a plot of this width."""
     longest = max((text_width(name, theme.font_size) for name in names), default=0.0)
-    return max(1, int((width + 30) / (3 * theme.font_size + longest)))
+    return max(1, int((width + 30) / (2.4 * theme.font_size + longest)))

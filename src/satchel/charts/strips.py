@@ -98,6 +98,8 @@ def _strip(
 def _layout(tokens: Sequence[str], line_length: int) -> list[tuple[int, int, str]]:
     """Return line, start column and text of each token; a token that ends with a line break ends its line."""
     placed, line, start = [], 0, 0
+    # Tokenizers of words drop the spaces between them.
+    gap = 0 if any(letter.isspace() for token in tokens for letter in token) else 1
     for token in tokens:
         # Spaces are shown as spaces, except in tokens that would be invisible: white space or a combining character.
         is_visible = token.strip() and not unicodedata.combining(token[0])
@@ -105,7 +107,7 @@ def _layout(tokens: Sequence[str], line_length: int) -> list[tuple[int, int, str
         if start and start + columns(text) > line_length:
             line, start = line + 1, 0
         placed.append((line, start, text))
-        start += columns(text)
+        start += columns(text) + gap
         if token.endswith("\n"):
             line, start = line + 1, 0
     return placed

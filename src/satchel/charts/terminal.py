@@ -86,13 +86,10 @@ def tinted_text(words: Sequence[str], values: Sequence[float]) -> "Text":
     from rich.text import Text
 
     largest = _largest_magnitude(values)
-    text, previous = Text(), ""
-    for word, value in zip(words, values, strict=True):
-        # Some tokenizers drop spaces between words.
-        text.append(" " if previous[-1:].isalnum() and word[:1].isalnum() else "")
-        text.append(visible(word), _tint(float(value), largest))
-        previous = word
-    return text
+    # Tokenizers of words drop the spaces between them.
+    gap = "" if any(letter.isspace() for word in words for letter in word) else " "
+    tinted = (Text(visible(word), _tint(float(value), largest)) for word, value in zip(words, values, strict=True))
+    return Text(gap).join(tinted)
 
 
 def curve(points: Sequence[tuple[float, float]], name: str) -> str:

@@ -26,7 +26,7 @@ def embeddings(
     for note in result.notes:
         message(note)
     first, second = result.shares
-    title = f"{result.what}: first two principal components ({first:.0%} and {second:.0%} of the variance)"
+    title = f"2-D PCA of {result.what} (explained variance {first + second:.0%})"
 
     def document() -> dict[str, Any]:
         points = [
