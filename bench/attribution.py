@@ -114,7 +114,7 @@ def main() -> None:
         if options.only not in (None, kind):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            model = satchel.load(options.run) if options.run else train(kind, Path(folder), options)
+            model: Any = satchel.load(options.run) if options.run else train(kind, Path(folder), options)
             if model.report is not None and model.report.valid is not None:
                 valid = model.report.valid
                 quality = (

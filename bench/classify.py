@@ -85,7 +85,13 @@ def ngram(settings: dict[str, object], tokenizer: str) -> Classifier:
 
     def run(train: Path, test: Path) -> list[str]:
         model = satchel.train(
-            train, model="ngram", tokenizer=tokenizer, settings=settings, out=train.parent / "run", force=True
+            train,
+            model="ngram",
+            tokenizer=tokenizer,
+            settings=settings,
+            out=train.parent / "run",
+            force=True,
+            task="classify",
         )
         return [prediction.label for prediction in model.predict(text for _, text in read(test))]
 

@@ -140,7 +140,7 @@ def _train_lmplz(program: str, source: Path, target: Path) -> Measurement:
 
 def _compare_queries(scratch: Path, test: Path, programs: dict[str, str], rounds: int) -> None:
     """Print tokens per second and perplexity of the test text, for Satchel and for KenLM's binary formats."""
-    model = api.load(scratch / "run-0")
+    model = api.load(scratch / "run-0", task="lm")
     tokens = tokenize_corpus(open_corpus(test, DataSettings(documents="line")), model.tokenizer, "line")
     ids = np.array(tokens.ids)
     variants: dict[str, Callable[[], float]] = {"satchel": lambda: -float(model.predictor.score(ids).logprobs.mean())}

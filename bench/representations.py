@@ -86,7 +86,9 @@ def main() -> None:
         for seed in range(seeds):
             with tempfile.TemporaryDirectory() as folder:
                 path = recipe(kind, folder, size)
-                model = satchel.train("@polysemy", recipe=path, seed=seed, out=Path(folder) / kind, steps=steps)
+                model = satchel.train(
+                    "@polysemy", recipe=path, seed=seed, out=Path(folder) / kind, steps=steps, task="lm"
+                )
                 bits.append(model.evaluate("@polysemy").nats_per_token / math.log(2))
                 probes.append(model.probe("@polysemy", leave_out=["-"], seed=seed))
                 cosines.append(self_similarity(model, held_out_contexts(seed)))

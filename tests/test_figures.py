@@ -10,7 +10,7 @@ import satchel
 def test_loss_of_a_character_7_gram_on_tiny_shakespeare(shared: Path, tmp_path: Path) -> None:
     text = shared / "tiny-shakespeare" / "input.txt"
     model = satchel.train(
-        text, model="ngram", tokenizer="char", valid=0.1, settings={"model.order": 7}, out=tmp_path / "run"
+        text, model="ngram", tokenizer="char", valid=0.1, settings={"model.order": 7}, out=tmp_path / "run", task="lm"
     )
     result = model.evaluate()
     assert result.tokens == 111_540
@@ -20,7 +20,12 @@ def test_loss_of_a_character_7_gram_on_tiny_shakespeare(shared: Path, tmp_path: 
 def test_perplexity_of_a_character_8_gram_on_text8_small(shared: Path, tmp_path: Path) -> None:
     folder = shared / "text8-small"
     model = satchel.train(
-        folder / "text8-100k.txt", model="ngram", tokenizer="char", settings={"model.order": 8}, out=tmp_path / "run"
+        folder / "text8-100k.txt",
+        model="ngram",
+        tokenizer="char",
+        settings={"model.order": 8},
+        out=tmp_path / "run",
+        task="lm",
     )
     assert model.evaluate(folder / "text8-dev.txt").perplexity <= 3.83
     assert model.evaluate(folder / "text8-test.txt").perplexity <= 6.1
@@ -30,7 +35,12 @@ def test_perplexity_of_a_word_trigram_model_on_wikitext_2_equals_that_of_kenlm(s
     folder = shared / "wikitext-2"
     settings = {"model.order": 3, "data.documents": "line"}
     model = satchel.train(
-        folder / "wiki.train.tokens.gz", model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run"
+        folder / "wiki.train.tokens.gz",
+        model="ngram",
+        tokenizer="word",
+        settings=settings,
+        out=tmp_path / "run",
+        task="lm",
     )
     result = model.evaluate(folder / "wiki.test.tokens.gz")
     assert (result.tokens, result.unknown) == (244_102, 0)
@@ -39,7 +49,7 @@ def test_perplexity_of_a_word_trigram_model_on_wikitext_2_equals_that_of_kenlm(s
 
 @pytest.mark.slow
 def test_accuracy_and_calibration_of_the_imdb_ngram_recipe(shared: Path, tmp_path: Path) -> None:
-    model = satchel.train(shared / "imdb" / "train.tsv.gz", recipe="imdb-ngram", out=tmp_path / "run")
+    model = satchel.train(shared / "imdb" / "train.tsv.gz", recipe="imdb-ngram", out=tmp_path / "run", task="classify")
     result = model.evaluate(shared / "imdb" / "test.tsv.gz")
     assert result.examples == 25_000
     assert result.accuracy >= 0.865
@@ -53,7 +63,12 @@ def test_accuracy_and_calibration_of_word_unigrams_on_sst2(shared: Path, tmp_pat
         (tmp_path / f"{part}.tsv").write_text("label\ttext\n" + "".join(lines), encoding="utf-8")
     settings = {"model.order": 1}
     model = satchel.train(
-        tmp_path / "train.tsv", model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run"
+        tmp_path / "train.tsv",
+        model="ngram",
+        tokenizer="word",
+        settings=settings,
+        out=tmp_path / "run",
+        task="classify",
     )
     result = model.evaluate(tmp_path / "test.tsv")
     assert result.examples == 1821

@@ -246,7 +246,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 def test_the_documented_format_suffices_to_compute_log_probabilities(name: str, verse: Path, tmp_path: Path) -> None:
     kind, settings = MODELS[name]
     model = satchel.train(
-        verse, model=kind, tokenizer="bpe:300", steps=30, settings={**SMALL, **settings}, out=tmp_path / "run"
+        verse,
+        model=kind,
+        tokenizer="bpe:300",
+        steps=30,
+        settings={**SMALL, **settings},
+        out=tmp_path / "run",
+        task="lm",
     )
     text = "The dog saw the mat, and the cat saw the log."
     expected = model.score(text).logprobs

@@ -1,7 +1,7 @@
-"""Satchel: language models you can open.
+"""Satchel: train, inspect and compare language models, classifiers, taggers and translators.
 
 >>> import satchel
->>> model = satchel.train("my.txt", model="ngram")
+>>> model = satchel.train("my.txt", task="lm", model="ngram")
 >>> model.evaluate("held-out.txt").bits_per_byte
 """
 
@@ -14,38 +14,44 @@ if TYPE_CHECKING:
     from satchel import models as models
     from satchel import nn as nn
     from satchel.api.classification import Classifier as Classifier
+    from satchel.api.compare import compare as compare
+    from satchel.api.compare import mix as mix
     from satchel.api.language import LanguageModel as LanguageModel
     from satchel.api.load import load as load
     from satchel.api.tagging import Tagger as Tagger
+    from satchel.api.train import resume as resume
     from satchel.api.train import train as train
     from satchel.api.translation import Translator as Translator
     from satchel.errors import SatchelError as SatchelError
 
-# Where each public name lives. Importing satchel imports none of it, so that it costs nothing.
-_HOMES = {
-    "Classifier": "api",
-    "LanguageModel": "api",
-    "SatchelError": "errors",
-    "Tagger": "api",
-    "Translator": "api",
-    "load": "api",
-    "train": "api",
-}
+__all__ = [
+    "Classifier",
+    "LanguageModel",
+    "SatchelError",
+    "Tagger",
+    "Translator",
+    "__version__",
+    "compare",
+    "load",
+    "mix",
+    "resume",
+    "train",
+]
 
-# Packages that people use as `satchel.lessons` and so on.
+# Subpackages available as attributes, such as `satchel.lessons`.
 _PACKAGES = ("lessons", "models", "nn")
-
-__all__ = ["Classifier", "LanguageModel", "SatchelError", "Tagger", "Translator", "__version__", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import satchel` imports neither torch nor NumPy."""
     import importlib
 
     if name in _PACKAGES:
         return importlib.import_module(f"satchel.{name}")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'satchel' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"satchel.{_HOMES[name]}"), name)
+    module = "errors" if name == "SatchelError" else "api"
+    return getattr(importlib.import_module(f"satchel.{module}"), name)
 
 
 def __dir__() -> list[str]:

@@ -94,7 +94,7 @@ def test_each_line_of_a_text_file_is_classified(cli: Cli, classifier: Path, tmp_
 
 
 def test_predictions_do_not_depend_on_the_batch_size(classifier: Path) -> None:
-    model = satchel.load(classifier)
+    model = satchel.load(classifier, task="classify")
     texts = ["a joy", "", "dull and a waste", "tired and warm", "waste"] * 3
     one, many = (list(model.predict(texts, batch=batch)) for batch in (1, 1024))
     assert [prediction.label for prediction in one] == [prediction.label for prediction in many]

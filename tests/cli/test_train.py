@@ -264,5 +264,5 @@ def test_the_diversity_penalty_increases_the_training_loss(verse: Path, tmp_path
             verse, model="backpack", tokenizer="char", steps=2, settings=settings, out=tmp_path / str(number)
         )
         assert trained.report is not None
-        losses.append(trained.report.train_loss)
+        losses.append(trained.report.train_loss or 0.0)
     assert losses[1] > losses[0] + 0.01

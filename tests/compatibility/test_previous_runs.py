@@ -41,7 +41,8 @@ def test_a_command_prints_the_numbers_of_the_previous_version(
 
 @pytest.mark.parametrize("run", EVALUATED)
 def test_the_python_interface_gives_the_numbers_of_the_command_line(run: str) -> None:
-    model, answers = satchel.load(RUNS / run), ANSWERS[run]
+    model: Any = satchel.load(RUNS / run)
+    answers = ANSWERS[run]
     evaluation = answers["evaluate RUN"]
     measure = "nats_per_token" if evaluation["task"] in ("lm", "translate") else "accuracy"
     assert differences(evaluation[measure], getattr(model.evaluate(), measure)) == []

@@ -84,7 +84,7 @@ def test_values_are_those_of_evaluate_whatever_the_tokenizer(
     found = api.compare(runs, text)
     assert found.metric == "bits_per_byte"
     for row, run in zip(found.rows, runs, strict=True):
-        assert row.value == pytest.approx(satchel.load(run).evaluate(text).bits_per_byte, rel=1e-12)
+        assert row.value == pytest.approx(satchel.load(run, task="lm").evaluate(text).bits_per_byte, rel=1e-12)
         assert row.low <= row.value <= row.high
     characters = len(text.read_text())
     block = min(1000, characters // 20)
@@ -118,7 +118,7 @@ def test_characters_of_several_bytes_are_counted_in_their_blocks(tmp_path: Path)
         runs.append(tmp_path / tokenizer[:3])
     found = api.compare(runs, path)
     for row, run in zip(found.rows, runs, strict=True):
-        assert row.value == pytest.approx(satchel.load(run).evaluate(path).bits_per_byte, rel=1e-12)
+        assert row.value == pytest.approx(satchel.load(run, task="lm").evaluate(path).bits_per_byte, rel=1e-12)
 
 
 def test_copies_of_a_run_do_not_differ(runs: list[Path], text: Path, tmp_path: Path) -> None:
@@ -134,7 +134,9 @@ def test_tokenizers_that_lose_text_are_compared_only_with_their_like(
     satchel.train(verse, model="ngram", tokenizer=tmp_path / "one", settings={"model.order": 3}, out=tmp_path / "three")
     found = api.compare([tmp_path / "one", tmp_path / "three"], text)
     assert found.metric == "nats_per_token"
-    assert found.rows[1].value == pytest.approx(satchel.load(tmp_path / "three").evaluate(text).nats_per_token)
+    assert found.rows[1].value == pytest.approx(
+        satchel.load(tmp_path / "three", task="lm").evaluate(text).nats_per_token
+    )
     with pytest.raises(RunError, match="no common unit"):
         api.compare([runs[0], tmp_path / "one"], text)
 
@@ -188,7 +190,9 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
 
 
 def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, tmp_path: Path) -> None:
-    model = satchel.train(verse, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run")
+    model = satchel.train(
+        verse, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run", task="lm"
+    )
     corpus = open_corpus(text, model.settings.data)
     tokens = tokenize_corpus(corpus, model.tokenizer, "stream")
     costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
@@ -209,7 +213,7 @@ def test_without_data_the_runs_are_compared_on_what_they_held_out(
     satchel.train(verse, model="ngram", tokenizer=tmp_path / "two", valid=0.2, settings=settings, out=tmp_path / "four")
     found = api.compare([tmp_path / "two", tmp_path / "four"])
     for row, name in zip(found.rows, ("two", "four"), strict=True):
-        valid = satchel.load(tmp_path / name).evaluate()
+        valid = satchel.load(tmp_path / name, task="lm").evaluate()
         expected = valid.nats_per_token if found.metric == "nats_per_token" else valid.bits_per_byte
         assert row.value == pytest.approx(expected, rel=1e-12)
     satchel.train(
@@ -243,7 +247,7 @@ def test_a_mix_without_data_learns_on_one_half_and_is_measured_on_the_other(
     # The middle is that of the tokens, or of the documents: as good as that of the lines.
     assert report.weights == pytest.approx(expected.weights, abs=0.02)
     assert (report.is_new, expected.is_new) == (True, False)
-    second = satchel.load(runs[1]).evaluate(tmp_path / "second.txt")
+    second = satchel.load(runs[1], task="lm").evaluate(tmp_path / "second.txt")
     assert report.alone[1].nats_per_token == pytest.approx(second.nats_per_token, abs=0.05)
     assert report.alone[1].bits_per_byte == pytest.approx(second.bits_per_byte, abs=0.05)
     assert abs(report.alone[1].tokens - second.tokens) <= 40

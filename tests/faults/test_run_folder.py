@@ -168,7 +168,7 @@ def test_an_empty_truncated_or_zeroed_file_is_refused_by_name(name: str, run: Pa
 def test_additional_files_in_the_run_folder_are_ignored(run: Path, original: Path) -> None:
     (run / "notes.txt").write_bytes(b"notes")
     os.mkfifo(run / "pipe")
-    assert outputs(satchel.load(run)) == outputs(satchel.load(original))
+    assert outputs(satchel.load(run, task="lm")) == outputs(satchel.load(original, task="lm"))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "x" * 300, "y/" * 2100, "a\0b", "verse.txt"], ids=lambda name: name[:9])
@@ -201,7 +201,7 @@ def test_pickle_files_in_place_of_run_files_are_refused_and_never_executed(run: 
 
 
 def test_a_flipped_bit_is_refused_or_does_not_change_the_outputs(run: Path) -> None:
-    expected = outputs(satchel.load(run))
+    expected = outputs(satchel.load(run, task="lm"))
     rng = random.Random(0)
     refused = unchanged = 0
     for number in range(300):
@@ -212,7 +212,7 @@ def test_a_flipped_bit_is_refused_or_does_not_change_the_outputs(run: Path) -> N
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
         try:
-            model = satchel.load(run)
+            model = satchel.load(run, task="lm")
         except SatchelError:
             refused += 1
         else:
@@ -222,7 +222,7 @@ def test_a_flipped_bit_is_refused_or_does_not_change_the_outputs(run: Path) -> N
     print(f"300 flipped bits: {refused} refused, {unchanged} without effect")
     # Bits without effect are in manifest entries of files that loading does not read.
     assert refused > 225
-    assert outputs(satchel.load(run)) == expected
+    assert outputs(satchel.load(run, task="lm")) == expected
 
 
 # --- forged runs with matching checksums ---------------------------------------------------------
@@ -294,9 +294,9 @@ def test_an_invalid_ngram_table_is_refused(kind: str, run: Path) -> None:
 
 
 def test_an_unchanged_table_with_rewritten_checksums_is_loaded(run: Path) -> None:
-    expected = outputs(satchel.load(run))
+    expected = outputs(satchel.load(run, task="lm"))
     forge_model(run, lambda arrays: None)
-    assert outputs(satchel.load(run)) == expected
+    assert outputs(satchel.load(run, task="lm")) == expected
 
 
 def setting(key: str, value: object) -> Callable[[dict[str, Any]], object]:
@@ -367,14 +367,14 @@ def test_the_model_of_another_run_is_refused(run: Path, tmp_path: Path) -> None:
 def test_replacing_a_run_does_not_affect_a_loaded_model(verse: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(verse, run)
-    first = satchel.load(run)
+    first = satchel.load(run, task="lm")
     before = outputs(first)
     other = tmp_path / "other.txt"
     other.write_text("The log sat on the cat, the mat saw the dog.\n" * 30, encoding="utf-8")
     train(other, run, force=True)
     assert outputs(first) == before
-    assert outputs(satchel.load(run)) == outputs(train(other, tmp_path / "separate"))
-    assert outputs(satchel.load(run)) != before
+    assert outputs(satchel.load(run, task="lm")) == outputs(train(other, tmp_path / "separate"))
+    assert outputs(satchel.load(run, task="lm")) != before
 
 
 def test_the_same_training_gives_the_same_bytes(verse: Path, tmp_path: Path) -> None:
@@ -418,25 +418,25 @@ def test_a_folder_that_is_not_a_run_is_never_replaced(files: dict[str, bytes], v
 def test_a_damaged_run_can_be_replaced(name: str, run: Path, verse: Path) -> None:
     (run / name).write_bytes(b"damaged")
     trained = train(verse, run, force=True)
-    assert outputs(satchel.load(run)) == outputs(trained)
+    assert outputs(satchel.load(run, task="lm")) == outputs(trained)
 
 
 def test_a_run_behind_a_symlink_is_loaded_and_replaced_at_its_target(run: Path, verse: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(run)
-    assert outputs(satchel.load(link)) == outputs(satchel.load(run))
+    assert outputs(satchel.load(link, task="lm")) == outputs(satchel.load(run, task="lm"))
     train(verse, link, force=True)
     assert link.is_symlink()
-    assert outputs(satchel.load(link)) == outputs(satchel.load(run))
+    assert outputs(satchel.load(link, task="lm")) == outputs(satchel.load(run, task="lm"))
 
 
 @pytest.mark.parametrize("name", ["two words", "two\nlines", "\u6f22\u5b57 \U0001f408", "x" * 200], ids=ascii)
 def test_a_run_may_have_an_unusual_name(name: str, verse: Path, tmp_path: Path) -> None:
     trained = train(verse, tmp_path / name)
-    assert outputs(satchel.load(tmp_path / name)) == outputs(trained)
+    assert outputs(satchel.load(tmp_path / name, task="lm")) == outputs(trained)
 
 
 def test_training_on_a_file_whose_name_is_not_valid_unicode(verse: Path, tmp_path: Path) -> None:
     text = verse.rename(tmp_path / os.fsdecode(b"\xff.txt"))
     trained = train(text, tmp_path / "run")
-    assert outputs(satchel.load(tmp_path / "run")) == outputs(trained)
+    assert outputs(satchel.load(tmp_path / "run", task="lm")) == outputs(trained)

@@ -13,7 +13,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> satchel.LanguageModel:
     text = folder / "text.txt"
     text.write_text("one two three.\nfour five six.\none seven three.\n" * 30, encoding="utf-8")
     model: satchel.LanguageModel = satchel.train(
-        text, model="ngram", tokenizer="char", settings={"data.documents": "line"}, out=folder / "run"
+        text, model="ngram", tokenizer="char", settings={"data.documents": "line"}, out=folder / "run", task="lm"
     )
     return model
 
@@ -50,13 +50,15 @@ def test_a_stop_text_in_the_prompt_alone_does_not_stop(model: satchel.LanguageMo
 
 
 def test_a_stream_never_ends_by_itself(verse: Path, tmp_path: Path) -> None:
-    stream = satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "run")
+    stream = satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "run", task="lm")
     assert all(s.finish == "length" for s in stream.generate("T", tokens=30, samples=5, temperature=5.0).samples)
 
 
 @pytest.mark.parametrize("tokenizer", ["char", "word"])
 def test_the_unknown_token_is_never_written(tokenizer: str, verse: Path, tmp_path: Path) -> None:
-    model = satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"model.order": 1}, out=tmp_path / "run")
+    model = satchel.train(
+        verse, model="ngram", tokenizer=tokenizer, settings={"model.order": 1}, out=tmp_path / "run", task="lm"
+    )
     written = model.generate("", tokens=300, temperature=50.0, samples=3)
     assert all(model.tokenizer.unknown not in sample.ids for sample in written.samples)
 
@@ -87,7 +89,7 @@ def test_streamed_text_only_grows_and_becomes_the_text(stop: list[str], model: s
 def test_half_a_character_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("größer schöner süßer 雪雪雪 " * 40, encoding="utf-8")
-    model = satchel.train(path, model="ngram", tokenizer="byte", out=tmp_path / "run")
+    model = satchel.train(path, model="ngram", tokenizer="byte", out=tmp_path / "run", task="lm")
     seen: list[str] = []
     text = model.generate("größer", tokens=40, greedy=True, on_text=seen.append).text
     assert not any("\ufffd" in part for part in seen)

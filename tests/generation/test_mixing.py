@@ -64,8 +64,8 @@ def held_out(tmp_path: Path) -> Path:
 
 def test_a_mix_answers_everything_a_model_answers(parts: list[Path], held_out: Path, tmp_path: Path) -> None:
     model, report = api.mix(parts, tmp_path / "mix", held_out)
-    again = satchel.load(tmp_path / "mix")
-    costs = [satchel.load(part).evaluate(held_out).nats_per_token for part in parts]
+    again = satchel.load(tmp_path / "mix", task="lm")
+    costs = [satchel.load(part, task="lm").evaluate(held_out).nats_per_token for part in parts]
     assert again.evaluate(held_out).nats_per_token <= min(costs)
     assert report.mixed.nats_per_token == pytest.approx(again.evaluate(held_out).nats_per_token, rel=1e-12)
     scored = again.score("The cat sat.")
@@ -118,5 +118,5 @@ def test_a_mix_of_three_orders_beats_the_best_of_them_on_new_text(shared: Path, 
         )
         runs.append(run)
     model, _ = api.mix(runs, tmp_path / "mix", tmp_path / "learn.txt")
-    best = min(satchel.load(run).evaluate(tmp_path / "test.txt").nats_per_token for run in runs)
+    best = min(satchel.load(run, task="lm").evaluate(tmp_path / "test.txt").nats_per_token for run in runs)
     assert model.evaluate(tmp_path / "test.txt").nats_per_token < best - 0.005

@@ -212,7 +212,7 @@ def test_an_empty_edit_changes_nothing(folder: Path) -> None:
     assert same is not model
     assert same.network is model.network
     assert same.predictor is model.predictor
-    counted = satchel.train(folder / "text.txt", model="ngram", tokenizer="word", out=folder / "counted")
+    counted = satchel.train(folder / "text.txt", task="lm", model="ngram", tokenizer="word", out=folder / "counted")
     assert counted.edit(zero=[]).score("the cat").total_logprob == counted.score("the cat").total_logprob
     with pytest.raises(RunError, match="has no heads"):
         counted.edit(zero=[(0, 0)])

@@ -265,8 +265,11 @@ def test_heads_that_count_are_found(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path) -> None:
     settings = {"data.size": 20_000, "training.evaluate_every": 1000}
-    model = satchel.train("@counting", recipe="counting", steps=500, settings=settings, out=tmp_path / "run")
-    assert model.report.valid.accuracy > 0.99
+    model = satchel.train(
+        "@counting", recipe="counting", steps=500, settings=settings, out=tmp_path / "run", task="tag"
+    )
+    assert model.report is not None
+    assert getattr(model.report.valid, "accuracy", 0) > 0.99
     found = model.patterns(strings(100))
     new = found.best("new")
     assert new.weight > 6 * new.chance
@@ -292,8 +295,8 @@ def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_heads_find_subject_object_and_referents(tmp_path: Path) -> None:
-    model = satchel.train("@roles", recipe="roles", out=tmp_path / "run")
-    assert model.report.valid.nats_per_token / np.log(2) < roles.entropy_per_word() + 0.02
+    model = satchel.train("@roles", recipe="roles", out=tmp_path / "run", task="lm")
+    assert model.evaluate().nats_per_token / np.log(2) < roles.entropy_per_word() + 0.02
     (_, lines), *_ = DATASETS["@roles"].generator(DataSettings(size=1000), 0, "test")
     found = model.patterns(lines.splitlines(), ["subject", "object", "referent"])
     for name in ("subject", "object"):

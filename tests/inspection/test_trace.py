@@ -199,7 +199,9 @@ def test_a_text_longer_than_the_context_is_read_from_a_token_on(folder: Path) ->
 
 
 def test_an_ngram_says_which_order_answered_and_a_network_on_one_whom_it_believed(folder: Path) -> None:
-    counted = satchel.train(folder / "text.txt", model="ngram", tokenizer="word", out=folder / "counted", force=True)
+    counted = satchel.train(
+        folder / "text.txt", model="ngram", tokenizer="word", out=folder / "counted", force=True, task="lm"
+    )
     trace = counted.trace("the cat sat")
     assert trace.sites == ()
     assert trace.told.notes["order"].tolist()[0] <= 2
@@ -216,7 +218,9 @@ def test_labels_and_tags_are_what_was_asked_for(folder: Path) -> None:
     trace = model.trace("the cat sat")
     assert trace.tokens == ("the", "cat", "sat")
     assert trace.told.tokens == (model.classify("the cat sat").label,)
-    tagger = satchel.train("@counting", steps=2, out=folder / "tagger", settings={"data.size": 50, **SMALL}, force=True)
+    tagger = satchel.train(
+        "@counting", steps=2, out=folder / "tagger", settings={"data.size": 50, **SMALL}, force=True, task="tag"
+    )
     trace = tagger.trace("a cat")
     assert trace.told.tokens == tagger.tag("a cat").tags
     assert tagger.lens("a cat").said[-1] == tagger.tag("a cat").tags

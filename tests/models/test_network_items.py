@@ -193,5 +193,5 @@ def test_all_families_are_evaluated_on_the_same_held_out_text_in_the_same_unit(v
     comparison = compare(runs)
     assert comparison.metric == "bits_per_byte"
     assert [row.value for row in comparison.rows] == pytest.approx(
-        [satchel.load(run).evaluate().bits_per_byte for run in runs]
+        [satchel.load(run, task="lm").evaluate().bits_per_byte for run in runs]
     )

@@ -82,18 +82,20 @@ def test_a_run_exported_and_imported_answers_the_same(verse: Path, tmp_path: Pat
     for tokenizer in ("char", "word", "bpe:300"):
         for rule in ("stream", "line"):
             run = tmp_path / f"{tokenizer.partition(':')[0]}-{rule}"
-            model = satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"data.documents": rule}, out=run)
+            model = satchel.train(
+                verse, model="ngram", tokenizer=tokenizer, settings={"data.documents": rule}, out=run, task="lm"
+            )
             model.export_arpa(tmp_path / "model.arpa")
             again = api.import_arpa(tmp_path / "model.arpa", tmp_path / f"{run.name}-again", tokenizer=run)
             text = "The cat saw the log.\nAnd the <unk> dog <s> too\n"
             assert again.score(text).logprobs == pytest.approx(model.score(text).logprobs, abs=1e-6)
             assert again.settings.data.documents == rule
-            assert satchel.load(tmp_path / f"{run.name}-again").score(text).ids == model.score(text).ids
+            assert satchel.load(tmp_path / f"{run.name}-again", task="lm").score(text).ids == model.score(text).ids
 
 
 def test_an_imported_word_model_needs_no_tokenizer_file(verse: Path, tmp_path: Path) -> None:
     model = satchel.train(
-        verse, model="ngram", tokenizer="word", settings={"data.documents": "line"}, out=tmp_path / "a"
+        verse, model="ngram", tokenizer="word", settings={"data.documents": "line"}, out=tmp_path / "a", task="lm"
     )
     model.export_arpa(tmp_path / "a.arpa")
     again = api.import_arpa(tmp_path / "a.arpa", tmp_path / "b")
@@ -101,7 +103,9 @@ def test_an_imported_word_model_needs_no_tokenizer_file(verse: Path, tmp_path: P
 
 
 def test_a_tokenizer_that_lacks_a_word_is_refused(verse: Path, tmp_path: Path) -> None:
-    satchel.train(verse, model="ngram", tokenizer="word", out=tmp_path / "a").export_arpa(tmp_path / "a.arpa")
+    satchel.train(verse, model="ngram", tokenizer="word", out=tmp_path / "a", task="lm").export_arpa(
+        tmp_path / "a.arpa"
+    )
     with pytest.raises(RunError, match="has no token"):
         api.import_arpa(tmp_path / "a.arpa", tmp_path / "b", tokenizer=_chars(verse, tmp_path))
     assert not (tmp_path / "b").exists()
@@ -160,6 +164,7 @@ def wikitext(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         tokenizer="word",
         settings={"data.documents": "line", "model.order": 5},
         out=folder / "run",
+        task="lm",
     ).export_arpa(folder / "satchel.arpa")
     yield folder, data
     shutil.rmtree(folder)
@@ -168,7 +173,7 @@ def wikitext(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_kenlm_gives_every_token_of_wikitext_the_same_probability(wikitext: tuple[Path, Path]) -> None:
     kenlm = pytest.importorskip("kenlm", reason="the kenlm module is not installed")
     folder, data = wikitext
-    model = satchel.load(folder / "run")
+    model = satchel.load(folder / "run", task="lm")
     test = data / "wiki.test.tokens.gz"
     tokens = tokenize_corpus(open_corpus(test, DataSettings(documents="line")), model.tokenizer, "line")
     ours = model.predictor.score(tokens.ids).logprobs / np.log(10)
@@ -229,6 +234,7 @@ def test_kenlm_reads_a_model_of_any_tokenizer(tokenizer: str, rule: str, verse: 
         tokenizer=tokenizer,
         settings={"data.documents": rule, "model.order": 5},
         out=tmp_path / "run",
+        task="lm",
     )
     model.export_arpa(tmp_path / "model.arpa")
     peer = kenlm.Model(str(tmp_path / "model.arpa"))

@@ -43,7 +43,7 @@ def train(text: Path, out: Path, kind: str = "transformer", **options: Any) -> A
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_stand_on_an_ngram_and_be_loaded(kind: str, documents: str, poem: Path, tmp_path: Path) -> None:
     model = train(poem, tmp_path / "run", kind, steps=8, settings={"data.documents": documents})
-    again = satchel.load(tmp_path / "run")
+    again = satchel.load(tmp_path / "run", task="lm")
     assert again.evaluate() == model.report.valid
     scored = again.score("The cat")
     assert {"gate", "order"} <= set(scored.notes)
@@ -54,7 +54,9 @@ def test_every_kind_can_stand_on_an_ngram_and_be_loaded(kind: str, documents: st
 def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem: Path, tmp_path: Path) -> None:
     model = train(poem, tmp_path / "run", steps=60, valid=0.0, settings={"training.learning_rate": 0.01})
     counting = {"model.order": 3}
-    counted = satchel.train(poem, model="ngram", tokenizer="char", settings=counting, out=tmp_path / "counted")
+    counted = satchel.train(
+        poem, model="ngram", tokenizer="char", settings=counting, out=tmp_path / "counted", task="lm"
+    )
     assert isinstance(model.predictor, NetworkPredictor)
     ngram = model.predictor.network.ngram
     assert ngram is not None
@@ -88,7 +90,7 @@ def test_it_can_be_mixed_with_another_and_its_ngram_comes_along(poem: Path, tmp_
         train(poem, tmp_path / name, steps=5, seed=seed)
     made, _ = api.mix([tmp_path / "a", tmp_path / "b"], tmp_path / "mixed", poem)
     shutil.rmtree(tmp_path / "a")
-    again = satchel.load(tmp_path / "mixed")
+    again = satchel.load(tmp_path / "mixed", task="lm")
     np.testing.assert_array_equal(again.score("The mat").logprobs, made.score("The mat").logprobs)
 
 

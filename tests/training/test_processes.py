@@ -65,12 +65,14 @@ def test_two_processes_train_as_one_does_and_one_of_them_speaks(poem: Path, tmp_
     out, err = finished(start(poem, tmp_path / "two", "--model=transformer", "--steps=30", "--json"))
     assert json.loads(out)["steps"] == 30
     assert err.count("step 10: validation loss") == 1
-    one = satchel.train(poem, model="transformer", tokenizer="char", steps=30, settings=SETTINGS, out=tmp_path / "one")
+    one: Any = satchel.train(
+        poem, model="transformer", tokenizer="char", steps=30, settings=SETTINGS, out=tmp_path / "one", task="lm"
+    )
     for step in (20, 30):
         ours, theirs = weights(tmp_path / "one", step), weights(tmp_path / "two", step)
         for name, array in ours.items():
             np.testing.assert_allclose(theirs[name], array, atol=2e-4, err_msg=name)
-    both = satchel.load(tmp_path / "two")
+    both = satchel.load(tmp_path / "two", task="lm")
     assert both.run.facts["arithmetic"]["processes"] == 2
     assert both.evaluate().nats_per_token == pytest.approx(one.report.valid.nats_per_token, abs=1e-3)
     lines = [json.loads(line) for line in (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()]

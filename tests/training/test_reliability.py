@@ -1323,11 +1323,11 @@ def test_measurements_are_json_even_where_there_is_no_loss_yet(made: Runs, place
 
 def test_a_line_that_a_killed_process_did_not_finish_is_no_measurement(made: Runs, place: Path) -> None:
     run = copied(made.made("dan")[1], place / "run")
-    whole = api.bits_by_step(satchel.load(run))
+    whole = api.bits_by_step(satchel.load(run, task="lm"))
     path = run / "metrics.jsonl"
     first, *others = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([first, b'{"step": 3, "sec', *others]) + b'{"step": 9')
-    assert api.bits_by_step(satchel.load(run)) == whole
+    assert api.bits_by_step(satchel.load(run, task="lm")) == whole
 
 
 # --- looked at while it trains, and without memory: T25, T27 ---------------------------------------------------
@@ -1345,7 +1345,7 @@ def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: 
         longest = 0
         for _ in range(count):
             assert is_running(child)
-            model = satchel.load(run)
+            model = satchel.load(run, task="lm")
             seen.add(tensors.read(run / "model.safetensors")[1]["step"])
             assert np.isfinite(model.score("The cat").logprobs).all()
             *lines, torn = (run / "metrics.jsonl").read_bytes().split(b"\n")

@@ -53,7 +53,7 @@ def test_a_network_learns_to_classify_and_is_the_same_when_loaded(kind: str, fil
     assert model.report is not None
     assert model.report.valid.accuracy == 1.0  # type: ignore[union-attr]
     assert model.report.baseline is not None
-    again = satchel.load(tmp_path / "run")
+    again = satchel.load(tmp_path / "run", task="classify")
     assert again.classify("fine work") == model.classify("fine work")
     assert again.evaluate() == model.report.valid
     assert sum(again.classify("").probabilities.values()) == pytest.approx(1)
@@ -120,7 +120,7 @@ def test_a_tagger_gives_every_word_its_tag(words: Path, tmp_path: Path) -> None:
     assert (found.tokens, found.tags) == (("the", "dogs", "ran"), ("D", "N", "V"))
     assert all(0.5 < chance <= 1 for chance in found.probabilities)
     assert model.tag("").tags == ()
-    again = satchel.load(tmp_path / "run")
+    again = satchel.load(tmp_path / "run", task="tag")
     assert model.report is not None
     assert again.evaluate() == model.report.valid
     assert again.evaluate(words).accuracy == 1.0
@@ -128,7 +128,7 @@ def test_a_tagger_gives_every_word_its_tag(words: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tokenizer", ["bpe:300", "char", "unigram:300"])
 def test_words_of_many_tokens_have_one_tag(tokenizer: str, words: Path, tmp_path: Path) -> None:
-    model = satchel.train(words, tokenizer=tokenizer, steps=80, settings=TRANSFORMER, out=tmp_path / "run")
+    model = satchel.train(words, tokenizer=tokenizer, steps=80, settings=TRANSFORMER, out=tmp_path / "run", task="tag")
     assert model.unit == "word"
     assert model.tag("the dogs  ran ").tokens == ("the", "dogs", "ran")
     assert model.tag("the dogs ran").tags == ("D", "N", "V")
@@ -160,7 +160,8 @@ def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, w
     api.run_plan(planned, out=tmp_path / "whole")
     steps = iter(range(1, 100))
     api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 6)
-    assert api.resume(tmp_path / "part").report.steps == 11
+    resumed: Any = api.resume(tmp_path / "part")
+    assert resumed.report.steps == 11
     last = "checkpoints/step-0000000011/model.safetensors"
     assert (tmp_path / "whole" / last).read_bytes() == (tmp_path / "part" / last).read_bytes()
     lines = [json.loads(line) for line in (tmp_path / "part" / "metrics.jsonl").read_text().strip().split("\n")]
@@ -173,18 +174,23 @@ def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, w
 def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a joy\na bore\nfine work\n" * 30)
     first = satchel.train(
-        tmp_path / "text.txt", model="transformer", tokenizer="word", steps=5, settings=TRANSFORMER, out=tmp_path / "lm"
+        tmp_path / "text.txt",
+        model="transformer",
+        tokenizer="word",
+        steps=5,
+        settings=TRANSFORMER,
+        out=tmp_path / "lm",
+        task="lm",
     )
     second = satchel.train(films, start=tmp_path / "lm", steps=1, out=tmp_path / "new", settings={"data.valid": 0.0})
     assert isinstance(second, satchel.Classifier)
     assert second.settings.model == first.settings.model
     assert second.tokenizer.sha256 == first.tokenizer.sha256
     # After one step of a rate that begins at nothing, the encoder is where it was.
-    before = first.predictor.network.encoder
-    after = second.predictor.network.encoder  # type: ignore[attr-defined]
+    before, after = first.network.encoder, second.network.encoder
     assert torch.equal(before.embedding.weight, after.embedding.weight)
-    same = satchel.train(tmp_path / "text.txt", start=tmp_path / "lm", steps=1, out=tmp_path / "same")
-    assert torch.equal(same.predictor.network.encoder.embedding.weight, before.embedding.weight)
+    same = satchel.train(tmp_path / "text.txt", start=tmp_path / "lm", steps=1, out=tmp_path / "same", task="lm")
+    assert torch.equal(same.network.encoder.embedding.weight, before.embedding.weight)
 
 
 def test_weights_that_do_not_fit_are_refused(films: Path, verse: Path, tmp_path: Path) -> None:
@@ -230,12 +236,14 @@ class Nothing:
 def test_an_encoder_of_ones_own_is_trained_and_loaded(verse: Path, films: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"tokenizer": "char", "settings": {"training.batch_tokens": 128}}
     model = satchel.train(verse, model=Own, steps=5, out=tmp_path / "run", **options)
-    again = satchel.load(tmp_path / "run", model=Own)
+    again = satchel.load(tmp_path / "run", model=Own, task="lm")
     assert again.evaluate() == model.report.valid
     assert len(again.generate("The ", tokens=5).samples[0].ids) == 5
     with pytest.raises(RunError, match=r"its encoder tests\.training\.test_tasks\.Own"):
         satchel.load(tmp_path / "run")
-    made = satchel.train(films, model=Own(300, causal=False), tokenizer="bpe:299", steps=2, out=tmp_path / "labels")
+    made = satchel.train(
+        films, model=Own(300, causal=False), tokenizer="bpe:299", steps=2, out=tmp_path / "labels", task="classify"
+    )
     assert made.classify("a joy").label in ("good", "bad")
 
 
@@ -286,14 +294,14 @@ def test_what_is_recalled_is_told_by_distance(tmp_path: Path) -> None:
     path = tmp_path / "recall.txt"
     path.write_text("Ann saw rain and Ann\nBob saw the rain , the snow , the sun , and Bob\nnothing here\n" * 3)
     settings = {"data.documents": "line"}
-    model = satchel.train(path, model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run")
+    model = satchel.train(path, model="ngram", tokenizer="word", settings=settings, out=tmp_path / "run", task="lm")
     near, far = model.recall(path)
     assert (near.nearest, near.farthest, near.documents) == (4, 4, 3)
     assert (far.nearest, far.farthest, far.documents) == (12, 12, 3)
     scored = model.score("Ann saw rain and Ann").logprobs
     assert near.nats == pytest.approx(-scored[4])
     assert near.accuracy in (0.0, 1.0)
-    stream = satchel.train(path, model="ngram", tokenizer="word", out=tmp_path / "stream")
+    stream = satchel.train(path, model="ngram", tokenizer="word", out=tmp_path / "stream", task="lm")
     with pytest.raises(RunError, match="reads all text as one document"):
         stream.recall(path)
 

@@ -67,7 +67,7 @@ def test_a_network_learns_to_translate_and_is_the_same_when_loaded(kind: str, pa
     assert found.quality.bleu == pytest.approx(100)
     assert found.baselines["memory"].exact_match == 1.0
     assert found.baselines["copy"].exact_match == 0.0
-    again = satchel.load(tmp_path / "run")
+    again = satchel.load(tmp_path / "run", task="translate")
     assert again.translate("ein Hund", beam=3, best=3) == model.translate("ein Hund", beam=3, best=3)
     assert again.evaluate() == found
     told = model.score("der Hund rennt", "the dog runs")
@@ -113,8 +113,9 @@ def test_a_stopped_training_goes_on_with_the_same_bits(kind: str, pairs: Path, t
         return len(asked) == 7
 
     api.run_plan(planned, out=tmp_path / "parts", should_stop=after_seven)
-    gone_on = api.resume(tmp_path / "parts")
-    assert gone_on.report.steps == 12
+    resumed = api.resume(tmp_path / "parts")
+    assert resumed.report is not None
+    assert resumed.report.steps == 12
     for name in ("model.safetensors",):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     lines = (tmp_path / "whole" / "samples.jsonl").read_text(encoding="utf-8").splitlines()
@@ -128,7 +129,7 @@ def test_sources_and_targets_may_have_other_tokens(pairs: Path, tmp_path: Path) 
     assert (tmp_path / "run" / "source_tokenizer.json").exists()
     assert "Hund" in model.source_tokenizer.spellings
     assert "Hund" not in model.tokenizer.spellings
-    assert satchel.load(tmp_path / "run").translate("ein Hund rennt").target == "a dog runs"
+    assert satchel.load(tmp_path / "run", task="translate").translate("ein Hund rennt").target == "a dog runs"
     with pytest.raises(SettingsError, match="share embeddings, which needs"):
         api.plan(pairs, settings={"tokenizer.joint": False, "model.shared": True})
     assert api.plan(pairs, settings={"tokenizer.joint": False}).settings.model.shared is False
@@ -157,7 +158,7 @@ def test_one_network_may_read_both_as_one_text(pairs: Path, tmp_path: Path) -> N
 
 def test_it_can_begin_with_what_another_has_learned(pairs: Path, tmp_path: Path) -> None:
     first = trained(pairs, tmp_path / "first", valid=str(pairs))
-    again = satchel.train(pairs, start=tmp_path / "first", steps=1, valid=str(pairs), out=tmp_path / "again")
+    again: Any = satchel.train(pairs, start=tmp_path / "first", steps=1, valid=str(pairs), out=tmp_path / "again")
     assert again.report.valid.nats_per_token < 2 * first.evaluate().nats_per_token + 0.1
 
 

@@ -1,48 +1,23 @@
 """The public functions `train`, `load`, `resume`, `compare` and `mix`, and the classes of models."""
 
-from satchel.api.classification import Classifier, Prediction
-from satchel.api.compare import MixReport, compare, mix
-from satchel.api.language import LanguageModel, bits_by_step, cost_by_order
-from satchel.api.load import (
-    import_arpa,
-    load,
-    load_classifier,
-    load_language_model,
-    load_model,
-    load_tagger,
-    load_translator,
-)
-from satchel.api.tagging import Tagger, Tagging
-from satchel.api.train import plan, resume, run_plan, train
-from satchel.api.translation import Alignment, Translation, Translator
-from satchel.training.plan import Plan
-from satchel.training.recipes import RECIPES
-
-__all__ = [
-    "RECIPES",
-    "Alignment",
-    "Classifier",
-    "LanguageModel",
-    "MixReport",
-    "Plan",
-    "Prediction",
-    "Tagger",
-    "Tagging",
-    "Translation",
-    "Translator",
-    "bits_by_step",
-    "compare",
-    "cost_by_order",
-    "import_arpa",
-    "load",
-    "load_classifier",
-    "load_language_model",
-    "load_model",
-    "load_tagger",
-    "load_translator",
-    "mix",
-    "plan",
-    "resume",
-    "run_plan",
-    "train",
-]
+from satchel.api.classification import Classifier as Classifier
+from satchel.api.classification import Prediction as Prediction
+from satchel.api.compare import MixReport as MixReport
+from satchel.api.compare import compare as compare
+from satchel.api.compare import mix as mix
+from satchel.api.language import LanguageModel as LanguageModel
+from satchel.api.language import bits_by_step as bits_by_step
+from satchel.api.language import cost_by_order as cost_by_order
+from satchel.api.load import import_arpa as import_arpa
+from satchel.api.load import load as load
+from satchel.api.tagging import Tagger as Tagger
+from satchel.api.tagging import Tagging as Tagging
+from satchel.api.train import plan as plan
+from satchel.api.train import resume as resume
+from satchel.api.train import run_plan as run_plan
+from satchel.api.train import train as train
+from satchel.api.translation import Alignment as Alignment
+from satchel.api.translation import Translation as Translation
+from satchel.api.translation import Translator as Translator
+from satchel.training.plan import Plan as Plan
+from satchel.training.recipes import RECIPES as RECIPES

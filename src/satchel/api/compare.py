@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from satchel import durable
+from satchel.api.keywords import suggest_keywords
 from satchel.api.language import LanguageModel, shared_valid_tokens
-from satchel.api.load import load_language_model, load_model
+from satchel.api.load import load
 from satchel.api.model import Model
 from satchel.data.tokens import TokenCounts, TokenFile, decode_documents
 from satchel.errors import DataError, RunError, SettingsError
@@ -27,16 +28,24 @@ from satchel.text.tokenizer import Tokenizer
 from satchel.training.settings import MixRunSettings, MixSettings
 
 
+@suggest_keywords
 def compare(names: Sequence[str | Path], data: str | Path | None = None, *, progress: Progress = silent) -> Comparison:
     """Compare runs for the same task on the same data, with paired bootstrap confidence intervals.
 
     Language models are compared by bits per byte, which allows different tokenizers, or by nats per token if a
     tokenizer is lossy and all are equal; classifiers and taggers by accuracy; translators by mean sentence chrF.
-    Without `data`, the held-out data is used, which must be the same for all runs.
+
+    Args:
+        names: Two or more run folders.
+        data: A text or a table. Default: the held-out data, which must be the same for all runs.
+        progress: A function that is called with the current stage and the finished fraction (or None).
+
+    Returns:
+        The value of the metric for each run, and the difference of each pair of runs, with confidence intervals.
     """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to compare")
-    models: list[Any] = [load_model(name) for name in names]
+    models: list[Any] = [load(name) for name in names]
     tasks = sorted({model.task for model in models})
     if len(tasks) > 1:
         raise RunError(f"the runs are for different tasks: {', '.join(tasks)}", "compare runs for one task")
@@ -71,6 +80,7 @@ class MixReport:
     is_new: bool
 
 
+@suggest_keywords
 def mix(
     names: Sequence[str | Path],
     out: str | Path,
@@ -79,14 +89,22 @@ def mix(
     force: bool = False,
     progress: Progress = silent,
 ) -> tuple[LanguageModel, MixReport]:
-    """Learn the mixture weights that maximise the likelihood of a text, and write the mix as a run.
+    """Mix language models: learn the weights that maximise the likelihood of a text, and write the mix as a run.
 
-    Without `data`, the weights are learned on the first half of the held-out text, which must be the same for all
-    runs, and evaluated on the second half.
+    Args:
+        names: Two or more runs of language models with the same tokenizer.
+        out: The run folder to write.
+        data: The text for the weights. Default: the first half of the held-out text, which must be the same for all
+            runs; the second half is used to evaluate the mix.
+        force: Replace the run folder if it exists.
+        progress: A function that is called with the current stage and the finished fraction (or None).
+
+    Returns:
+        The mix, and a report with the weights and the likelihood of the text under each model.
     """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to mix")
-    models = [load_language_model(name) for name in names]
+    models = [load(name, task="lm") for name in names]
     first = models[0]
     for model in models[1:]:
         if model.tokenizer.sha256 != first.tokenizer.sha256:

@@ -1,15 +1,16 @@
 """Load the model of a run folder, or import an ARPA file."""
 
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from satchel import config, durable
 from satchel.api.classification import Classifier
+from satchel.api.keywords import suggest_keywords
 from satchel.api.language import LanguageModel
 from satchel.api.tagging import Tagger
-from satchel.api.tasks import TASKS, AnyModel, new_model, read_settings
+from satchel.api.tasks import TASKS, AnyModel, CustomEncoder, check_task, new_model, read_settings
 from satchel.api.translation import Translator
 from satchel.errors import RunError
 from satchel.generation.mixing import Mix
@@ -25,61 +26,40 @@ from satchel.text.tokenizer_files import load_tokenizer
 from satchel.text.tokenizer_training import char_tokenizer, word_tokenizer
 from satchel.training.settings import NgramRunSettings
 
-M = TypeVar("M", LanguageModel, Classifier, Tagger, Translator)
 
+@overload
+def load(run: str | Path, *, task: Literal["lm"], model: CustomEncoder = None) -> LanguageModel: ...
+@overload
+def load(run: str | Path, *, task: Literal["classify"], model: CustomEncoder = None) -> Classifier: ...
+@overload
+def load(run: str | Path, *, task: Literal["tag"], model: CustomEncoder = None) -> Tagger: ...
+@overload
+def load(run: str | Path, *, task: Literal["translate"], model: CustomEncoder = None) -> Translator: ...
+@overload
+def load(run: str | Path, *, task: None = None, model: CustomEncoder = None) -> AnyModel: ...
+@suggest_keywords
+def load(run: str | Path, *, task: str | None = None, model: CustomEncoder = None) -> AnyModel:
+    """Load the model of a run folder. All files of the run are validated first; no code in it is executed.
 
-def load(run: str | Path, *, model: Any = None) -> Any:
-    """Return the model of a run folder after validating all of its files; its class depends on the run's task.
+    Args:
+        run: The run folder, as written by `train` or `satchel train`.
+        task: The expected task: "lm", "classify", "tag" or "translate". A run for another task raises an error.
+            With this argument, editors and type checkers know the class of the model.
+        model: The encoder, if the run was trained with an encoder of your program; see `train`.
 
-    If the run was trained with an encoder of your program, give that again as `model`.
+    Returns:
+        A LanguageModel, Classifier, Tagger or Translator, according to the task of the run.
     """
-    return load_model(run, model)
-
-
-def load_model(run: str | Path, custom_encoder: Any = None) -> AnyModel:
-    """Return the model of a run folder."""
     files = runs.open_run(Path(run))
+    check_task(files.config, task, run)
     settings = read_settings(files.config, files.path)
     if settings.model.kind == "mix":
         predictor: Any = _load_mix(files, settings.model.parts)
     else:
-        predictor = TASKS[settings.task].family(settings.model.kind).load(files, settings, custom_encoder)
+        predictor = TASKS[settings.task].family(settings.model.kind).load(files, settings, model)
     if runs.read_config(files.path) != files.config:
         raise RunError("was replaced while it was being loaded", "load it again", where=str(run))
     return new_model(predictor, files)
-
-
-def load_as(run: str | Path, name: str, kind: type[M]) -> M:
-    """Return the model of a run folder; raise an error if it is for another task."""
-    task = runs.read_config(Path(run)).task
-    if task != name:
-        found, expected = TASKS[task], TASKS[name]
-        raise RunError(
-            f"is {found.noun}, expected {expected.noun}",
-            f"{found.usage}; or train {expected.noun} on {expected.data}",
-            where=str(run),
-        )
-    return cast(M, load_model(run))
-
-
-def load_language_model(run: str | Path) -> LanguageModel:
-    """Return the language model of a run folder."""
-    return load_as(run, "lm", LanguageModel)
-
-
-def load_classifier(run: str | Path) -> Classifier:
-    """Return the classifier of a run folder."""
-    return load_as(run, "classify", Classifier)
-
-
-def load_tagger(run: str | Path) -> Tagger:
-    """Return the tagger of a run folder."""
-    return load_as(run, "tag", Tagger)
-
-
-def load_translator(run: str | Path) -> Translator:
-    """Return the translator of a run folder."""
-    return load_as(run, "translate", Translator)
 
 
 def _load_mix(run: RunFolder, names: tuple[str, ...]) -> Mix:
@@ -90,7 +70,7 @@ def _load_mix(run: RunFolder, names: tuple[str, ...]) -> Mix:
         raise RunError(f"found other tensors than the weights of {len(names)} models", where=where)
     if (weights < 0).any() or abs(float(weights.sum()) - 1) > 1e-9:
         raise RunError("the weights are negative or do not sum to 1", where=where)
-    models = [load_language_model(run.path / runs.PARTS / str(number)) for number in range(len(names))]
+    models = [load(run.path / runs.PARTS / str(number), task="lm") for number in range(len(names))]
     if any(model.tokenizer.sha256 != run.tokenizer.sha256 for model in models):
         raise RunError("a model has another tokenizer than the mix", where=str(run.path / runs.PARTS))
     return Mix(tuple(model.predictor for model in models), weights, names)

@@ -3,6 +3,7 @@
 Only the functions below import modules that need torch, so that n-gram commands and `satchel --help` start without it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -21,12 +22,15 @@ from satchel.training.examples.pairs import write_pairs
 from satchel.training.examples.rows import write_labelled, write_tagged_rows
 from satchel.training.examples.text import write_text
 from satchel.training.settings import MixRunSettings, RunSettings
-from satchel.training.task import CUSTOM, KINDS, NETWORK_KINDS, Task, build_settings
+from satchel.training.task import CUSTOM, KINDS, NETWORK_KINDS, Task, build_settings, find_task
 
 if TYPE_CHECKING:
+    from satchel.models.encoder import Encoder
     from satchel.training.network_task import NetworkTask
 
 AnyModel: TypeAlias = LanguageModel | Classifier | Tagger | Translator
+# An encoder of the user's program, or a function of the vocabulary size that returns one.
+CustomEncoder: TypeAlias = "Encoder | Callable[[int], Encoder] | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +135,18 @@ def read_settings(run: RunConfig, folder: Path) -> RunSettings:
     if isinstance(model, dict) and model.get("kind") == "mix":
         return config.build(MixRunSettings, run.settings, where)
     return build_settings(TASKS, run.settings, where)
+
+
+def check_task(run: RunConfig, name: str | None, where: str | Path) -> None:
+    """Raise an error if a run is for another task than the one expected; None accepts all tasks."""
+    if name is None or name == run.task:
+        return
+    expected, found = find_task(TASKS, name), TASKS[run.task]
+    raise RunError(
+        f"is {found.noun}, expected {expected.noun}",
+        f"{found.usage}; or train {expected.noun} on {expected.data}",
+        where=str(where),
+    )
 
 
 def new_model(predictor: Any, run: RunFolder) -> AnyModel:

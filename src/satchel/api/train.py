@@ -1,40 +1,137 @@
 """Train a model, resume a training, or run a plan."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from satchel.api.load import load_model
+from satchel.api.classification import Classifier
+from satchel.api.keywords import suggest_keywords
+from satchel.api.language import LanguageModel
+from satchel.api.load import load
 from satchel.api.model import TrainReport
-from satchel.api.tasks import TASKS, AnyModel, new_model, read_settings
+from satchel.api.tagging import Tagger
+from satchel.api.tasks import TASKS, AnyModel, CustomEncoder, check_task, new_model, read_settings
+from satchel.api.translation import Translator
 from satchel.errors import RunError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.torchrun import launch
 from satchel.training.fitted import Fitted, Hooks, ignore
-from satchel.training.plan import Plan, TrainOptions, default_out, make_plan
+from satchel.training.plan import Plan, PlanOptions, TrainOptions, default_out, make_plan
+
+if TYPE_CHECKING:
+    from satchel.models.encoder import Encoder
 
 
-def plan(data: str | Path, **options: Unpack[TrainOptions]) -> Plan:
+class _TrainOptions(TrainOptions, total=False):
+    """Options of `train` besides the task."""
+
+    out: str | Path | None
+    force: bool
+    progress: Progress
+
+
+class _ResumeOptions(TypedDict, total=False):
+    """Options of `resume` besides the task."""
+
+    model: CustomEncoder
+    progress: Progress
+    note: Callable[[str], None]
+    should_stop: Callable[[], bool]
+    on_start: Callable[[], None]
+
+
+def plan(data: str | Path, **options: Unpack[PlanOptions]) -> Plan:
     """Return the plan of `train` with the same options, without training."""
     return make_plan(TASKS, data, options)
 
 
+@overload
+def train(data: str | Path, *, task: Literal["lm"], **options: Unpack[_TrainOptions]) -> LanguageModel: ...
+@overload
+def train(data: str | Path, *, task: Literal["classify"], **options: Unpack[_TrainOptions]) -> Classifier: ...
+@overload
+def train(data: str | Path, *, task: Literal["tag"], **options: Unpack[_TrainOptions]) -> Tagger: ...
+@overload
+def train(data: str | Path, *, task: Literal["translate"], **options: Unpack[_TrainOptions]) -> Translator: ...
+@overload
+def train(data: str | Path, *, task: None = None, **options: Unpack[_TrainOptions]) -> AnyModel: ...
+@suggest_keywords
 def train(
     data: str | Path,
     *,
+    task: str | None = None,
+    model: "str | Encoder | Callable[[int], Encoder] | None" = None,
+    size: str | None = None,
+    recipe: str | Path | None = None,
+    tokenizer: str | Path | None = None,
+    valid: str | Path | float | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    device: str | None = None,
+    start: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     force: bool = False,
     progress: Progress = silent,
-    **options: Unpack[TrainOptions],
-) -> Any:
-    """Train a model and return it: a LanguageModel, a Classifier, a Tagger or a Translator, as the task is.
+) -> AnyModel:
+    """Train a model, write it as a run folder, and return it.
 
-    It is kept in the run folder `out`, by default runs/NAME-OF-THE-DATA. `model` may also be an encoder of your own.
+    Options that are not given are chosen by the data and the budget; `model.report.reasons` lists them with the
+    reasons. Settings are listed by `satchel train DATA --dry-run` and in docs/training.md.
+
+    Args:
+        data: The training data: a file, a folder, two aligned files ("de.txt,en.txt"), "-" for standard input, or a
+            built-in data set ("@python-docs").
+        task: "lm" (language model), "classify", "tag" or "translate". Default: inferred from the data.
+        model: The kind of model: "ngram", "dan", "window", "rnn", "gru", "lstm", "transformer" or "backpack". Or an
+            encoder of your program: a satchel.models.Encoder, or a function that returns one for a vocabulary size.
+        size: The size of a network: "nano", "tiny", "micro", "mini" or "small".
+        recipe: Settings to start from: the name of a built-in recipe ("imdb-ngram"), or the path of a .toml file.
+        tokenizer: "char", "byte", "word", "bpe:8000", "unigram:8000", a run, or the path of a tokenizer.json.
+        valid: The held-out data: a file, or the fraction of the data to hold out.
+        minutes: The maximum training time of a network in minutes. Default: 5, unless steps or epochs are given.
+        steps: The number of optimizer steps of a network.
+        epochs: The number of passes of a network over the data.
+        seed: The seed of all random numbers. The same seed gives the same model, bit by bit.
+        threads: The number of CPU threads. Default: chosen by the size of the network.
+        device: "auto", "cpu", "cuda" or "mps".
+        start: A run whose parameters initialise the network, for the same or another task.
+        settings: Further settings by name, such as {"model.width": 256, "training.learning_rate": 1e-3}.
+        out: The run folder to write. Default: runs/NAME, where NAME is the name of the data.
+        force: Replace the run folder if it exists.
+        progress: A function that is called with the current stage and the finished fraction (or None).
+
+    Returns:
+        A LanguageModel, Classifier, Tagger or Translator, according to the task. Its `report` holds the results of
+        the training.
+
+    Raises:
+        SatchelError: The data, a setting or the machine does not permit the training; the message names the remedy.
     """
-    return run_plan(plan(data, **options), out=out, force=force, progress=progress)
+    options: PlanOptions = {
+        "task": task,
+        "model": model,
+        "size": size,
+        "recipe": recipe,
+        "tokenizer": tokenizer,
+        "valid": valid,
+        "minutes": minutes,
+        "steps": steps,
+        "epochs": epochs,
+        "seed": seed,
+        "threads": threads,
+        "device": device,
+        "start": start,
+        "settings": settings,
+    }
+    return run_plan(make_plan(TASKS, data, options), out=out, force=force, progress=progress)
 
 
+@suggest_keywords
 def run_plan(
     plan: Plan,
     *,
@@ -45,7 +142,7 @@ def run_plan(
     should_stop: Callable[[], bool] = lambda: False,
     on_start: Callable[[], None] = ignore,
 ) -> AnyModel:
-    """Train as planned and return the model.
+    """Train as planned and return the model; see `train` and `resume` for the options.
 
     The run folder is complete or absent at any time; that of a network is written before its first step.
     """
@@ -55,31 +152,57 @@ def run_plan(
     return _report(target, fitted, hooks, plan.reasons, plan.custom_encoder)
 
 
+@overload
+def resume(run: str | Path, *, task: Literal["lm"], **options: Unpack[_ResumeOptions]) -> LanguageModel: ...
+@overload
+def resume(run: str | Path, *, task: Literal["classify"], **options: Unpack[_ResumeOptions]) -> Classifier: ...
+@overload
+def resume(run: str | Path, *, task: Literal["tag"], **options: Unpack[_ResumeOptions]) -> Tagger: ...
+@overload
+def resume(run: str | Path, *, task: Literal["translate"], **options: Unpack[_ResumeOptions]) -> Translator: ...
+@overload
+def resume(run: str | Path, *, task: None = None, **options: Unpack[_ResumeOptions]) -> AnyModel: ...
+@suggest_keywords
 def resume(
     run: str | Path,
     *,
-    model: Any = None,
+    task: str | None = None,
+    model: CustomEncoder = None,
     progress: Progress = silent,
     note: Callable[[str], None] = ignore,
     should_stop: Callable[[], bool] = lambda: False,
     on_start: Callable[[], None] = ignore,
-) -> Any:
-    """Continue the training of a network exactly where it stopped, and return the model.
+) -> AnyModel:
+    """Continue an interrupted training of a network. The result equals that of an uninterrupted training, bit by bit.
 
-    If the run was trained with an encoder of your program, give that again as `model`.
+    Args:
+        run: The run folder. It has the settings and the budget of the training.
+        task: The expected task: "lm", "classify", "tag" or "translate". A run for another task raises an error.
+        model: The encoder, if the run was trained with an encoder of your program; see `train`.
+        progress: A function that is called with the current stage and the finished fraction (or None).
+        note: A function that is called with lines worth keeping, such as the results of validations.
+        should_stop: A function that is called after every step; if it returns True, the training saves and stops.
+        on_start: A function that is called before the first step.
+
+    Returns:
+        A LanguageModel, Classifier, Tagger or Translator, according to the task of the run.
     """
     path, hooks = Path(run), Hooks(progress, note, should_stop, on_start)
-    settings: Any = read_settings(runs.read_config(path), path)
+    config = runs.read_config(path)
+    check_task(config, task, path)
+    settings: Any = read_settings(config, path)
     if settings.model.kind in ("ngram", "mix"):
         raise RunError(f"is a model of kind {settings.model.kind}, which is not trained in steps", where=str(run))
     fitted = TASKS[settings.task].network().resume(path, settings, hooks, model)
     return _report(path, fitted, hooks, (), model)
 
 
-def _report(run: Path, fitted: Fitted, hooks: Hooks, reasons: tuple[str, ...], custom_encoder: Any) -> AnyModel:
+def _report(
+    run: Path, fitted: Fitted, hooks: Hooks, reasons: tuple[str, ...], custom_encoder: CustomEncoder
+) -> AnyModel:
     """Return the model of a finished training with its report."""
     if fitted.predictor is None:
-        model = load_model(run, custom_encoder)
+        model = load(run, model=custom_encoder)
     else:
         model = new_model(fitted.predictor, runs.open_run(run))
     valid, baseline = fitted.valid, None

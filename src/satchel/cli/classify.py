@@ -21,7 +21,7 @@ def classify(run: Run) -> Predictor:
     """
     from satchel import api
 
-    model = api.load_classifier(run)
+    model = api.load(run, task="classify")
 
     def document(prediction: "Prediction") -> dict[str, Any]:
         fields = {**_cells(prediction), "probabilities": prediction.probabilities}

@@ -46,6 +46,7 @@ def demo(
             out=ngram,
             force=True,
             progress=progress,
+            task="lm",
         )
     show_report(counted)
     _generate(counted)

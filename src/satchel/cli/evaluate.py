@@ -56,7 +56,7 @@ def evaluate(
 
     if similarity is not None and (data is not None or by is not None or errors is not None):
         raise SettingsError("--similarity cannot be combined with DATA, --by or --errors", "remove one of them")
-    model: Any = api.load_model(run)
+    model: Any = api.load(run)
     if similarity is not None:
         return _similarity_result(model, similarity)
     options: dict[str, Any] = {"reading": reading}

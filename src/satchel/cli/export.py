@@ -19,5 +19,5 @@ def export(
 
     check_choice("--to", to, ("arpa",))
     with Progress() as progress:
-        path = api.load_language_model(run).export_arpa(out, progress=progress)
+        path = api.load(run, task="lm").export_arpa(out, progress=progress)
     message(f"wrote {path} ({path.stat().st_size:,} bytes)")

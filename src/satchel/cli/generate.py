@@ -36,7 +36,7 @@ def generate(
         "tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
         "stop": stop or [], "samples": samples, "seed": seed, "greedy": greedy,
     }  # fmt: skip
-    model = api.load_language_model(run)
+    model = api.load(run, task="lm")
     if samples == 1 and not as_json:
         _stream(model, prompt, options)
         return

@@ -31,9 +31,7 @@ def probe(
     from satchel import api
 
     with Progress() as progress:
-        result = api.load_model(run).probe(
-            table, leave_out=leave_out or (), reading=reading, seed=seed, progress=progress
-        )
+        result = api.load(run).probe(table, leave_out=leave_out or (), reading=reading, seed=seed, progress=progress)
     return Result(lambda: _document(result), lambda: _show(result))
 
 

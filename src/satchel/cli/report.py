@@ -18,5 +18,5 @@ def report(
     from satchel.api.report import write_report
 
     with Progress() as progress:
-        path = write_report(api.load_model(run), out, progress)
+        path = write_report(api.load(run), out, progress)
     message(f"wrote {path} ({path.stat().st_size:,} bytes)")

@@ -20,9 +20,9 @@ def score(
     from satchel import api
 
     if target is not None:
-        result = api.load_translator(run).score(read_text(text), target)
+        result = api.load(run, task="translate").score(read_text(text), target)
     else:
-        result = api.load_language_model(run).score(read_text(text))
+        result = api.load(run, task="lm").score(read_text(text))
     notes = {name: values.tolist() for name, values in result.notes.items()}
     notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]
     rows = list(

@@ -39,7 +39,7 @@ def senses(
         raise SettingsError("--all prints the whole vocabulary", "add -o senses.jsonl or --json")
     if out is not None and out.suffix != ".jsonl":
         raise SettingsError(f"found the ending {out.suffix!r}", "expected .jsonl", where=str(out))
-    model = api.load_model(run)
+    model = api.load(run)
     count = model.reader.backpack.settings.senses
     if sense is not None and not 0 <= sense < count:
         raise SettingsError(f"--sense {sense}: the model has {count} senses", f"expected 0 to {count - 1}")

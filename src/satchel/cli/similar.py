@@ -42,7 +42,7 @@ def similar(
         raise SettingsError("--context compares occurrences of one word", "leave out the second word and --by")
     if layer is not None and not context:
         raise SettingsError("--layer requires --context", "add --context 'A sentence with the word'")
-    model = api.load_model(run)
+    model = api.load(run)
     if context:
         with Progress() as progress:
             progress("reading", None)

@@ -15,7 +15,7 @@ def tag(run: Run) -> Predictor:
     """Print the tag of each word (or character) of a text with its probability, or write the tags of every row."""
     from satchel import api
 
-    model = api.load_tagger(run)
+    model = api.load(run, task="tag")
     separator = "" if model.unit == "character" else " "
 
     def cells(tagging: "Tagging") -> dict[str, Any]:

@@ -39,7 +39,7 @@ def translate(
     if sample:
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "samples": best}
         options["sampling"] = build(Sampling, {key: value for key, value in sampling.items() if value is not None})
-    model = api.load_translator(run)
+    model = api.load(run, task="translate")
 
     def details(translation: "Translation") -> dict[str, Any]:
         has_attention = getattr(model.settings.model, "attention", "") != "none"

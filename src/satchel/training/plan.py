@@ -51,13 +51,12 @@ class Plan:
 
 
 class TrainOptions(TypedDict, total=False):
-    """Options of `satchel.train` that determine the plan; see there."""
+    """Options of `satchel.train` besides the task; see there."""
 
-    task: str | None
     model: Any
     recipe: str | Path | None
     tokenizer: str | Path | None
-    valid: str | float | None
+    valid: str | Path | float | None
     seed: int | None
     size: str | None
     minutes: float | None
@@ -67,6 +66,12 @@ class TrainOptions(TypedDict, total=False):
     device: str | None
     start: str | Path | None
     settings: Mapping[str, Any] | None
+
+
+class PlanOptions(TrainOptions, total=False):
+    """All options of a plan."""
+
+    task: str | None
 
 
 # Options that are abbreviations of settings.
@@ -82,15 +87,15 @@ KEYS = {
 }
 
 
-def make_plan(tasks: Tasks, data: str | Path, options: TrainOptions) -> Plan:
+def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
     """Return the plan of a training. Errors in the given settings are reported before anything is chosen."""
     model, recipe, start = options.get("model"), options.get("recipe"), options.get("start")
     choices = Choices(tasks, {}, str(recipe) if recipe is not None else "")
     for key, value in (options.get("settings") or {}).items():
         choices.give(key, value)
     for option, key in KEYS.items():
-        if (given := options.get(option)) is not None:
-            choices.give(key, given)
+        if (value := options.get(option)) is not None:
+            choices.give(key, str(value) if isinstance(value, Path) else value)
     choices.tree, notes = rename_settings(choices.tree)
     if recipe is not None:
         choices.tree, renamed = _merge_recipe(str(recipe), choices.tree)

@@ -15,7 +15,7 @@ from tests.conftest import VERSE
 
 
 def test_contributions_sum_to_the_logit_and_tokens_of_a_word_are_merged(cli: Cli, backpack: Path) -> None:
-    model = satchel.load(backpack)
+    model = satchel.load(backpack, task="lm")
     result = json_of(cli, "look", "contributions", backpack, "The cats saw the", "--target", "dog", "--versus", "log")
     assert result["target"] == " dog"
     assert result["versus"] == " log"
@@ -29,7 +29,7 @@ def test_contributions_sum_to_the_logit_and_tokens_of_a_word_are_merged(cli: Cli
 
 
 def test_the_default_target_is_the_most_probable_token(cli: Cli, backpack: Path) -> None:
-    model = satchel.load(backpack)
+    model = satchel.load(backpack, task="lm")
     result = json_of(cli, "look", "contributions", backpack, "The cat")
     assert result["target"] == model.next("The cat", top=1).tokens[0]
     several = json_of(cli, "look", "contributions", backpack, "The cat", "--target", "zebra")

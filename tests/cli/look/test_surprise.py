@@ -15,5 +15,5 @@ def test_surprisal_is_printed_below_each_token(cli: Cli, runs: dict[str, Path]) 
     for name in ("ngram", "transformer"):
         code, printed, messages = cli("look", "surprise", runs[name], TEXT)
         assert (code, "over 3 tokens" in messages) == (0, True)
-        bits = -satchel.load(runs[name]).score(TEXT).logprobs / np.log(2)
+        bits = -satchel.load(runs[name], task="lm").score(TEXT).logprobs / np.log(2)
         assert printed.split("\n")[1].split() == [f"{value:.1f}" for value in bits]

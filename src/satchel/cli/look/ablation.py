@@ -21,7 +21,7 @@ def ablation(
     from satchel import api, charts
 
     with Progress() as progress:
-        result = api.load_model(run).head_costs(data, progress=progress)
+        result = api.load(run).head_costs(data, progress=progress)
     unit = result.measure.replace("_", " ")
     layers, heads = (1 + max(getattr(row, name) for row in result.rows) for name in ("layer", "head"))
     costs_LH = np.full((layers, heads), np.nan)

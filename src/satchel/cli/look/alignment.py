@@ -27,7 +27,7 @@ def alignment(
     from satchel import api
 
     content, target = read_pair(text, target, source)
-    model = api.load_translator(run)
+    model = api.load(run, task="translate")
     with Progress() as progress:
         progress("aligning", None)
         result = model.align(content, target, layer=layer, head=head)

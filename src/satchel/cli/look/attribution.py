@@ -32,7 +32,7 @@ def attribution(
 
     check_choice("--instead", instead, INSTEADS)
     chosen = [each for each in METHODS if method in (None, each)] or METHODS
-    result = compared(api.load_model(run), read_text(text), target, versus, chosen, instead=cast(Instead, instead))
+    result = compared(api.load(run), read_text(text), target, versus, chosen, instead=cast(Instead, instead))
     values: dict[str, Any] = {each.method: each.values for each in result.methods}
     if result.exact is not None:
         values["exact"] = result.exact

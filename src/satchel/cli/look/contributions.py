@@ -41,7 +41,7 @@ def contributions(
     from satchel import api
     from satchel.errors import SettingsError
 
-    model: Any = api.load_model(run)
+    model: Any = api.load(run)
     if data is not None:
         if text is not None:
             raise SettingsError("TEXT and --data exclude each other", "give one of them")

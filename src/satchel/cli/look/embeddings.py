@@ -22,7 +22,7 @@ def embeddings(
     """Print or draw a map of word vectors: their first two principal components (PCA)."""
     from satchel import api, charts
 
-    result = api.load_model(run).vectors.map(words.split() if words else [], count=top, sense=sense)
+    result = api.load(run).vectors.map(words.split() if words else [], count=top, sense=sense)
     for note in result.notes:
         message(note)
     first, second = result.shares

@@ -14,7 +14,7 @@ def lens(run: Run, text: Text = None, start: Start = 0) -> View:
     """Print or draw the logit lens: the most probable next token if each layer were the last one."""
     from satchel import api, charts
 
-    result = api.load_model(run).lens(read_text(text), start)
+    result = api.load(run).lens(read_text(text), start)
 
     def document() -> dict[str, Any]:
         return {

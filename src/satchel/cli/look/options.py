@@ -30,7 +30,7 @@ def trace_run(
     from satchel import api
 
     content, target = read_pair(text, target, source)
-    trace = api.load_model(run).trace(content, target, start)
+    trace = api.load(run).trace(content, target, start)
     for remark in trace.remarks:
         message(remark)
     return trace

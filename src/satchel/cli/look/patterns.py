@@ -33,7 +33,7 @@ def patterns(
     """Print or draw the attention weight that each head puts on the positions of each pattern."""
     from satchel import api, charts
 
-    model = api.load_model(run)
+    model = api.load(run)
     result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None)
     rows = [row for row in result.rows if layer in (None, row.layer)]
 

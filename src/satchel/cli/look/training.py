@@ -17,7 +17,7 @@ def training(
     from satchel import api, charts
     from satchel.errors import RunError
 
-    results = {run: api.load_model(run).validation_curve() for run in runs.split(",")}
+    results = {run: api.load(run).validation_curve() for run in runs.split(",")}
     for run, (_, curve) in results.items():
         if not curve:
             raise RunError("has no validation measurements", "train with --valid 0.05", where=run)
