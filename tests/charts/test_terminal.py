@@ -53,11 +53,12 @@ def test_wide_characters_count_as_two_columns() -> None:
     assert lower.index("2.0") == 9  # four characters of two columns each, and a space
 
 
-def test_words_are_tinted_by_sign_and_separated_where_the_tokenizer_dropped_spaces() -> None:
-    text = terminal.tinted_text(["good", "film", ", bad"], [2.0, 0.1, -2.0])
-    assert text.plain == "good film, bad"
-    assert [text.plain[span.start : span.end] for span in text.spans] == ["good", ", bad"]
-    assert len({span.style for span in text.spans}) == 2
+def test_words_are_tinted_by_sign_and_separated_if_the_tokenizer_dropped_the_spaces() -> None:
+    text = terminal.tinted_text(["good", "film", "bad"], [2.0, 0.1, -2.0])
+    assert text.plain == "good film bad"
+    assert [text.plain[span.start : span.end] for span in text.spans if span.style] == ["good", "bad"]
+    assert len({span.style for span in text.spans if span.style}) == 2
+    assert terminal.tinted_text([" un", "believable"], [1.0, 1.0]).plain == " unbelievable"
 
 
 def test_a_curve_states_its_ends_and_its_lowest_point() -> None:
