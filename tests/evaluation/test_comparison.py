@@ -1,4 +1,4 @@
-"""Comparison: the values are those of `evaluate`, intervals cover, and copies never differ."""
+"""Comparison of runs: values, bootstrap intervals, paired differences, units of text, saved tables."""
 
 import math
 import shutil
@@ -16,64 +16,64 @@ from satchel.evaluation import reports
 from satchel.evaluation.comparison import Comparison, UnitCosts, byte_costs, compare, unit_bytes
 
 
-def made_up(costs: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> Comparison:
-    """Compare runs whose costs per unit of 100 bytes are given."""
-    sizes = np.full(len(costs[0]), 100.0)
-    names = [f"run {index}" for index in range(len(costs))]
-    return compare(names, [UnitCosts(cost, sizes) for cost in costs], "bits_per_byte", 1.0, [])
+def compare_losses(losses: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> Comparison:
+    """Compare runs with the given losses per unit of 100 bytes."""
+    sizes = np.full(len(losses[0]), 100.0)
+    names = [f"run {index}" for index in range(len(losses))]
+    return compare(names, [UnitCosts(loss, sizes) for loss in losses], "bits_per_byte", 1.0, [])
 
 
-def test_two_copies_of_one_model_never_differ() -> None:
-    cost = np.random.default_rng(0).gamma(5, 20, 300)
-    (pair,) = made_up([cost, cost.copy()]).pairs
+def test_equal_losses_give_a_difference_of_zero() -> None:
+    loss = np.random.default_rng(0).gamma(5, 20, 300)
+    (pair,) = compare_losses([loss, loss.copy()]).pairs
     assert (pair.difference, pair.low, pair.high, pair.is_significant) == (0, 0, 0, False)
 
 
-def test_a_slightly_better_model_is_told_apart_with_enough_text_and_not_with_too_little() -> None:
-    generator = np.random.default_rng(1)
-    cost = generator.gamma(5, 20, 3000)
-    better = cost * 0.99 + generator.normal(0, 10, 3000)
-    assert made_up([cost, better]).pairs[0].is_significant
-    assert not made_up([cost[:20], better[:20]]).pairs[0].is_significant
+def test_a_small_improvement_is_significant_with_enough_text_only() -> None:
+    rng = np.random.default_rng(1)
+    loss = rng.gamma(5, 20, 3000)
+    better = loss * 0.99 + rng.normal(0, 10, 3000)
+    assert compare_losses([loss, better]).pairs[0].is_significant
+    assert not compare_losses([loss[:20], better[:20]]).pairs[0].is_significant
 
 
-def test_pairing_finds_what_the_intervals_of_the_rows_hide() -> None:
-    cost = np.random.default_rng(2).gamma(1, 100, 200)
-    found = made_up([cost, cost * 0.97])
-    first, second = found.rows
+def test_a_paired_difference_can_be_significant_although_the_intervals_overlap() -> None:
+    loss = np.random.default_rng(2).gamma(1, 100, 200)
+    comparison = compare_losses([loss, loss * 0.97])
+    first, second = comparison.rows
     assert first.low < second.high
-    assert found.pairs[0].is_significant
+    assert comparison.pairs[0].is_significant
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    generator = np.random.default_rng(3)
+def test_95_percent_intervals_cover_the_true_value_in_about_95_of_100_cases() -> None:
+    rng = np.random.default_rng(3)
     covered = 0
     for _ in range(100):
-        row = made_up([generator.gamma(4, 25, 150)] * 2).rows[0]
+        row = compare_losses([rng.gamma(4, 25, 150)] * 2).rows[0]
         covered += row.low <= 1.0 <= row.high
     assert 86 <= covered <= 100
 
 
 @pytest.fixture
 def runs(verse: Path, tmp_path: Path) -> list[Path]:
-    made = []
-    for name, tokenizer, order in (("chars", "char", 5), ("pieces", "bpe:300", 3), ("bytes", "byte", 2)):
+    """Train three models with different tokenizers and return their run folders."""
+    folders = []
+    for name, tokenizer, order in (("chars", "char", 5), ("bpe", "bpe:300", 3), ("bytes", "byte", 2)):
         satchel.train(verse, model="ngram", tokenizer=tokenizer, settings={"model.order": order}, out=tmp_path / name)
-        made.append(tmp_path / name)
-    return made
+        folders.append(tmp_path / name)
+    return folders
 
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
+    """Return the path of a text that the models are not trained on."""
     path = tmp_path / "new.txt"
     path.write_text("The dog saw the mat.\nThe flat log, the cat; not the dog.\n" * 150)
     return path
 
 
 @pytest.mark.parametrize("rule", ["stream", "line", "file"])
-def test_values_are_those_of_evaluate_whatever_the_tokenizer(
-    rule: str, verse: Path, text: Path, tmp_path: Path
-) -> None:
+def test_values_equal_those_of_evaluate_for_every_tokenizer(rule: str, verse: Path, text: Path, tmp_path: Path) -> None:
     runs = []
     for tokenizer in ("char", "bpe:300", "byte"):
         run = tmp_path / f"{tokenizer[:4]}-{rule}"
@@ -81,17 +81,17 @@ def test_values_are_those_of_evaluate_whatever_the_tokenizer(
             verse, model="ngram", tokenizer=tokenizer, settings={"data.documents": rule, "model.order": 4}, out=run
         )
         runs.append(run)
-    found = api.compare(runs, text)
-    assert found.metric == "bits_per_byte"
-    for row, run in zip(found.rows, runs, strict=True):
+    comparison = api.compare(runs, text)
+    assert comparison.metric == "bits_per_byte"
+    for row, run in zip(comparison.rows, runs, strict=True):
         assert row.value == pytest.approx(satchel.load(run, task="lm").evaluate(text).bits_per_byte, rel=1e-12)
         assert row.low <= row.value <= row.high
     characters = len(text.read_text())
     block = min(1000, characters // 20)
-    assert found.units == {"stream": -(-characters // block), "line": 300, "file": 1}[rule]
+    assert comparison.units == {"stream": -(-characters // block), "line": 300, "file": 1}[rule]
 
 
-def test_of_a_short_text_the_blocks_are_short_and_of_one_document_nothing_is_clear(tmp_path: Path) -> None:
+def test_a_short_stream_has_20_blocks_and_a_single_document_has_no_interval(tmp_path: Path) -> None:
     path = tmp_path / "short.txt"
     path.write_text("the cat sat on the mat and " * 20)
     for name, rule in (("a", "stream"), ("b", "stream"), ("c", "file"), ("d", "file")):
@@ -107,7 +107,7 @@ def test_of_a_short_text_the_blocks_are_short_and_of_one_document_nothing_is_cle
     assert (one.rows[0].low, one.rows[0].high) == (-math.inf, math.inf)
 
 
-def test_characters_of_several_bytes_are_counted_in_their_blocks(tmp_path: Path) -> None:
+def test_values_are_exact_for_characters_of_several_bytes(tmp_path: Path) -> None:
     path = tmp_path / "greek.txt"
     path.write_text("αβγ δε ζηθ.\n" * 400, encoding="utf-8")
     runs = []
@@ -116,39 +116,39 @@ def test_characters_of_several_bytes_are_counted_in_their_blocks(tmp_path: Path)
             path, model="ngram", tokenizer=tokenizer, settings={"model.order": 3}, out=tmp_path / tokenizer[:3]
         )
         runs.append(tmp_path / tokenizer[:3])
-    found = api.compare(runs, path)
-    for row, run in zip(found.rows, runs, strict=True):
+    comparison = api.compare(runs, path)
+    for row, run in zip(comparison.rows, runs, strict=True):
         assert row.value == pytest.approx(satchel.load(run, task="lm").evaluate(path).bits_per_byte, rel=1e-12)
 
 
-def test_copies_of_a_run_do_not_differ(runs: list[Path], text: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_run_has_a_difference_of_zero(runs: list[Path], text: Path, tmp_path: Path) -> None:
     shutil.copytree(runs[0], tmp_path / "copy")
     (pair,) = api.compare([runs[0], tmp_path / "copy"], text).pairs
     assert (pair.difference, pair.low, pair.high) == (0, 0, 0)
 
 
-def test_tokenizers_that_lose_text_are_compared_only_with_their_like(
+def test_lossy_tokenizers_are_compared_per_token_and_only_with_the_same_tokenizer(
     runs: list[Path], verse: Path, text: Path, tmp_path: Path
 ) -> None:
     satchel.train(verse, model="ngram", tokenizer="word", settings={"model.order": 1}, out=tmp_path / "one")
     satchel.train(verse, model="ngram", tokenizer=tmp_path / "one", settings={"model.order": 3}, out=tmp_path / "three")
-    found = api.compare([tmp_path / "one", tmp_path / "three"], text)
-    assert found.metric == "nats_per_token"
-    assert found.rows[1].value == pytest.approx(
+    comparison = api.compare([tmp_path / "one", tmp_path / "three"], text)
+    assert comparison.metric == "nats_per_token"
+    assert comparison.rows[1].value == pytest.approx(
         satchel.load(tmp_path / "three", task="lm").evaluate(text).nats_per_token
     )
     with pytest.raises(RunError, match="no common unit"):
         api.compare([runs[0], tmp_path / "one"], text)
 
 
-def test_runs_that_differ_in_their_seed_alone_are_grouped(verse: Path, text: Path, tmp_path: Path) -> None:
-    made = []
+def test_runs_that_differ_only_in_the_seed_are_grouped(verse: Path, text: Path, tmp_path: Path) -> None:
+    seed_runs = []
     for seed in (1, 2, 3):
         run = tmp_path / f"seed-{seed}"
-        # With documents, the seed chooses which are held out.
+        # The seed selects the held-out documents.
         by_line = {"data.documents": "line", "model.order": 3}
         satchel.train(verse, model="ngram", tokenizer="char", valid=0.3, seed=seed, settings=by_line, out=run)
-        made.append(run)
+        seed_runs.append(run)
     satchel.train(
         verse,
         model="ngram",
@@ -156,13 +156,13 @@ def test_runs_that_differ_in_their_seed_alone_are_grouped(verse: Path, text: Pat
         settings={"data.documents": "line", "model.order": 2},
         out=tmp_path / "other",
     )
-    found = api.compare([*made, tmp_path / "other"], text)
-    (group,) = found.groups
-    assert group.runs == tuple(map(str, made))
-    assert group.mean == pytest.approx(np.mean([row.value for row in found.rows[:3]]))
+    comparison = api.compare([*seed_runs, tmp_path / "other"], text)
+    (group,) = comparison.groups
+    assert group.runs == tuple(map(str, seed_runs))
+    assert group.mean == pytest.approx(np.mean([row.value for row in comparison.rows[:3]]))
 
 
-def test_what_cannot_be_compared_is_told(runs: list[Path], verse: Path, text: Path, tmp_path: Path) -> None:
+def test_incomparable_runs_are_refused(runs: list[Path], verse: Path, text: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="two or more"):
         api.compare(runs[:1], text)
     satchel.train(verse, model="ngram", tokenizer="char", settings={"data.documents": "line"}, out=tmp_path / "lines")
@@ -170,26 +170,28 @@ def test_what_cannot_be_compared_is_told(runs: list[Path], verse: Path, text: Pa
         api.compare([runs[0], tmp_path / "lines"], text)
 
 
-def test_tables_and_pictures_are_written(runs: list[Path], text: Path, tmp_path: Path) -> None:
-    found = api.compare(runs, text)
+def test_a_comparison_is_saved_as_csv_markdown_svg_or_latex(runs: list[Path], text: Path, tmp_path: Path) -> None:
+    comparison = api.compare(runs, text)
     for suffix, start in ((".csv", "run,bits_per_byte,low,high\n"), (".md", "| run | bits_per_byte"), (".svg", "<svg")):
-        reports.save_comparison(found, tmp_path / f"table{suffix}")
+        reports.save_comparison(comparison, tmp_path / f"table{suffix}")
         assert (tmp_path / f"table{suffix}").read_text().startswith(start)
-    reports.save_comparison(found, tmp_path / "table.tex")
+    reports.save_comparison(comparison, tmp_path / "table.tex")
     assert "bits\\_per\\_byte" in (tmp_path / "table.tex").read_text()
     with pytest.raises(SettingsError, match=r"use \.csv"):
-        reports.save_comparison(found, tmp_path / "table.doc")
+        reports.save_comparison(comparison, tmp_path / "table.doc")
 
 
-def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
-    cost = np.ones(3)
-    found = compare(["=SUM(A1)", "-x"], [UnitCosts(cost, cost)] * 2, "bits_per_byte", 1.0, [])
-    reports.save_comparison(found, tmp_path / "table.csv")
+def test_csv_cells_that_look_like_formulas_are_quoted(tmp_path: Path) -> None:
+    loss = np.ones(3)
+    comparison = compare(["=SUM(A1)", "-x"], [UnitCosts(loss, loss)] * 2, "bits_per_byte", 1.0, [])
+    reports.save_comparison(comparison, tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text().splitlines()[1].startswith("'=SUM")
     assert (tmp_path / "table.csv").read_text().splitlines()[2].startswith("'-x")
 
 
-def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, tmp_path: Path) -> None:
+def test_the_loss_of_a_token_counts_for_the_block_in_which_the_token_begins(
+    verse: Path, text: Path, tmp_path: Path
+) -> None:
     model = satchel.train(
         verse, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run", task="lm"
     )
@@ -198,23 +200,23 @@ def test_a_token_belongs_to_the_block_where_it_begins(verse: Path, text: Path, t
     costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
     logprobs = model.predictor.score(tokens.ids).logprobs
     block = len(logprobs) // 20
-    wanted = [-logprobs[start : start + block].sum() for start in range(0, len(logprobs), block)]
-    assert costs.nats == pytest.approx(wanted, rel=1e-12)
-    assert costs.sizes.tolist() == [float(block)] * (len(wanted) - 1) + [len(logprobs) % block]
+    expected = [-logprobs[start : start + block].sum() for start in range(0, len(logprobs), block)]
+    assert costs.nats == pytest.approx(expected, rel=1e-12)
+    assert costs.sizes.tolist() == [float(block)] * (len(expected) - 1) + [len(logprobs) % block]
 
 
 @pytest.mark.parametrize(("rule", "tokenizer"), [("stream", "char"), ("line", "bpe:300"), ("line", "word")])
-def test_without_data_the_runs_are_compared_on_what_they_held_out(
+def test_without_data_the_runs_are_compared_on_their_held_out_text(
     rule: str, tokenizer: str, verse: Path, tmp_path: Path
 ) -> None:
     settings = {"data.documents": rule, "model.order": 2}
     satchel.train(verse, model="ngram", tokenizer=tokenizer, valid=0.2, settings=settings, out=tmp_path / "two")
     settings["model.order"] = 4
     satchel.train(verse, model="ngram", tokenizer=tmp_path / "two", valid=0.2, settings=settings, out=tmp_path / "four")
-    found = api.compare([tmp_path / "two", tmp_path / "four"])
-    for row, name in zip(found.rows, ("two", "four"), strict=True):
+    comparison = api.compare([tmp_path / "two", tmp_path / "four"])
+    for row, name in zip(comparison.rows, ("two", "four"), strict=True):
         valid = satchel.load(tmp_path / name, task="lm").evaluate()
-        expected = valid.nats_per_token if found.metric == "nats_per_token" else valid.bits_per_byte
+        expected = valid.nats_per_token if comparison.metric == "nats_per_token" else valid.bits_per_byte
         assert row.value == pytest.approx(expected, rel=1e-12)
     satchel.train(
         verse, model="ngram", tokenizer=tmp_path / "two", valid=0.3, settings=settings, out=tmp_path / "other"
@@ -224,7 +226,7 @@ def test_without_data_the_runs_are_compared_on_what_they_held_out(
 
 
 @pytest.mark.parametrize("rule", ["stream", "line"])
-def test_a_mix_without_data_learns_on_one_half_and_is_measured_on_the_other(
+def test_a_mix_without_data_fits_on_half_of_the_held_out_text_and_evaluates_on_the_other(
     rule: str, verse: Path, tmp_path: Path
 ) -> None:
     lines = verse.read_text().split("\n")
@@ -244,7 +246,7 @@ def test_a_mix_without_data_learns_on_one_half_and_is_measured_on_the_other(
     runs = [tmp_path / "1", tmp_path / "3"]
     _, report = api.mix(runs, tmp_path / "mix")
     _, expected = api.mix(runs, tmp_path / "expected", tmp_path / "first.txt")
-    # The middle is that of the tokens, or of the documents: as good as that of the lines.
+    # Held-out text is split at the middle token or document, which is close to the middle line.
     assert report.weights == pytest.approx(expected.weights, abs=0.02)
     assert (report.is_new, expected.is_new) == (True, False)
     second = satchel.load(runs[1], task="lm").evaluate(tmp_path / "second.txt")

@@ -1,4 +1,4 @@
-"""Rank correlation."""
+"""Spearman's rank correlation: equality with SciPy."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from satchel.evaluation.statistics import spearman
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=30))
-def test_ranks_that_are_equal_are_shared(pairs: list[tuple[int, int]]) -> None:
+def test_ties_get_their_mean_rank_and_constants_a_correlation_of_zero(pairs: list[tuple[int, int]]) -> None:
     a, b = (np.array(column, float) for column in zip(*pairs, strict=True))
     if len(set(a)) == 1 or len(set(b)) == 1:
         assert spearman(a, b) == 0

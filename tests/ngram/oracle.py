@@ -1,4 +1,4 @@
-"""N-gram probabilities from their definitions, in exact fractions and plain dictionaries, slow and obvious."""
+"""Reference implementation of smoothed n-gram probabilities: exact fractions, straight from the definitions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ Token = int | str
 
 
 class Oracle:
-    """p(token | context) of a smoothed n-gram model, by the textbook."""
+    """Smoothed n-gram model that computes p(token | context) in exact fractions."""
 
     def __init__(
         self,
@@ -36,21 +36,25 @@ class Oracle:
         self.discounts = {n: self._discounts(n) for n in range(1, order + 1)}
 
     def _adjusted(self, n: int) -> Counter[tuple[Token, ...]]:
+        """Return the counts of order n: for lower orders of Kneser-Ney the numbers of distinct preceding tokens."""
         if self.smoothing != "kneser-ney" or n == self.order:
             return self.raw[n]
-        before = Counter(gram[1:] for gram in self.raw[n + 1])
-        return Counter({g: self.raw[n][g] if g[0] == START else before[g] for g in self.raw[n]})
+        predecessors = Counter(gram[1:] for gram in self.raw[n + 1])
+        return Counter({g: self.raw[n][g] if g[0] == START else predecessors[g] for g in self.raw[n]})
 
     def _discounts(self, n: int) -> list[Fraction]:
-        times = Counter(self.counts[n].values())
+        """Return the discounts of counts 0, 1, 2 and 3 or more (modified Kneser-Ney)."""
+        counts_of_counts = Counter(self.counts[n].values())
         if self.smoothing != "kneser-ney":
             return [Fraction(0)] * 4
         fallback = [Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2)]
-        if not (times[1] and times[2] and times[3]):
+        if not (counts_of_counts[1] and counts_of_counts[2] and counts_of_counts[3]):
             return fallback
-        y = Fraction(times[1], times[1] + 2 * times[2])
-        found = [Fraction(0)] + [j - (j + 1) * y * Fraction(times[j + 1], times[j]) for j in (1, 2, 3)]
-        return found if all(0 <= found[j] <= j for j in (1, 2, 3)) else fallback
+        y = Fraction(counts_of_counts[1], counts_of_counts[1] + 2 * counts_of_counts[2])
+        discounts = [Fraction(0)] + [
+            j - (j + 1) * y * Fraction(counts_of_counts[j + 1], counts_of_counts[j]) for j in (1, 2, 3)
+        ]
+        return discounts if all(0 <= discounts[j] <= j for j in (1, 2, 3)) else fallback
 
     def probability(self, token: Token, context: tuple[Token, ...]) -> Fraction:
         """Return p(token | context)."""
@@ -61,13 +65,13 @@ class Oracle:
 
     def _add_k(self, token: Token, context: tuple[Token, ...]) -> Fraction:
         n = len(context) + 1
-        is_whole = n == self.order or (bool(context) and context[0] == START)
-        seen = {e: self.raw[n][(*context, e)] for e in self.events} if is_whole else {}
+        is_longest = n == self.order or (bool(context) and context[0] == START)
+        seen = {e: self.raw[n][(*context, e)] for e in self.events} if is_longest else {}
         kept = {e: count for e, count in seen.items() if n == 1 or count > self.thresholds[n - 1]}
         total = sum(seen.values()) + self.k * len(self.events)
-        own = Fraction(kept.get(token, 0)) / total
-        left = 1 - Fraction(sum(kept.values())) / total
-        return own + left / len(self.events)
+        probability = Fraction(kept.get(token, 0)) / total
+        remaining = 1 - Fraction(sum(kept.values())) / total
+        return probability + remaining / len(self.events)
 
     def _interpolated(self, token: Token, context: tuple[Token, ...]) -> Fraction:
         n = len(context) + 1
@@ -78,9 +82,9 @@ class Oracle:
             total += len(children)
         if not total:
             return lower
-        own = {
+        discounted = {
             e: (count - self.discounts[n][min(count, 3)]) / total
             for e, count in children.items()
             if n == 1 or self.raw[n][(*context, e)] > self.thresholds[n - 1]
         }
-        return own.get(token, Fraction(0)) + (1 - sum(own.values(), Fraction(0))) * lower
+        return discounted.get(token, Fraction(0)) + (1 - sum(discounted.values(), Fraction(0))) * lower
