@@ -19,7 +19,7 @@ import satchel
 from measure import parser
 from satchel.datasets.registry import DATASETS
 from satchel.datasets.roles import GENDERS, OBJECT_PRONOUNS, entropy_per_word
-from satchel.inspection.patterns import PATTERNS, Pattern, Places
+from satchel.inspection.patterns import PATTERNS, Expected, Pattern
 from satchel.text.reading import DataSettings
 
 # Number of held-out texts.
@@ -29,7 +29,7 @@ TEXTS = 200
 def restricted(name: str, words: Sequence[str]) -> Pattern:
     """Return a pattern that applies only to the given query words."""
 
-    def pattern(tokens: Sequence[str]) -> Places:
+    def pattern(tokens: Sequence[str]) -> Expected:
         return np.asarray(PATTERNS[name](tokens) & np.isin(tokens, words)[:, None])
 
     return pattern

@@ -18,9 +18,9 @@ from typing import Any
 
 import satchel
 from measure import parser, polysemy_recipe, write_recipe
-from satchel.api.probing import Probed
 from satchel.datasets.polysemy import AMBIGUOUS
 from satchel.datasets.registry import DATASETS
+from satchel.inspection.probing import ProbeResult
 from satchel.text.reading import DataSettings
 
 # Maximum number of occurrences of each word whose vectors are compared.
@@ -57,11 +57,13 @@ def self_similarity(model: Any, contexts: Contexts) -> list[tuple[float, float]]
         for a, b in combinations(range(len(meanings)), 2):
             for layer in range(len(result.sites)):
                 group = same if meanings[a] == meanings[b] else different
-                group[layer].append(float(result.alike[layer, a, b]))
+                group[layer].append(float(result.similarity[layer, a, b]))
     return [(mean(same[layer]), mean(different[layer])) for layer in sorted(same)]
 
 
-def print_results(kind: str, probes: list[Probed], cosines: list[list[tuple[float, float]]], bits: list[float]) -> None:
+def print_results(
+    kind: str, probes: list[ProbeResult], cosines: list[list[tuple[float, float]]], bits: list[float]
+) -> None:
     """Print means over the seeds, one row per layer."""
     print(f"\n{kind}: {mean(bits):.3f} bits per word")
     print(f"  {'layer':<34} {'accuracy':>8} {'control':>8} {'same meaning':>13} {'different':>10}")
@@ -82,7 +84,7 @@ def main() -> None:
     options = arguments.parse_args()
     steps, size, seeds = (5, 2_000, 1) if options.quick else (options.steps, 20_000, options.seeds)
     for kind in ("transformer", "backpack"):
-        probes, cosines, bits = list[Probed](), list[list[tuple[float, float]]](), list[float]()
+        probes, cosines, bits = list[ProbeResult](), list[list[tuple[float, float]]](), list[float]()
         for seed in range(seeds):
             with tempfile.TemporaryDirectory() as folder:
                 path = recipe(kind, folder, size)

@@ -23,7 +23,7 @@ import satchel
 from measure import parser, polysemy_recipe, write_recipe
 from satchel.datasets.polysemy import AMBIGUOUS, entropy_per_word
 from satchel.datasets.registry import DATASETS
-from satchel.inspection.contributions import of_text
+from satchel.inspection.contributions import by_position
 from satchel.text.reading import DataSettings
 
 Occurrence = tuple[list[str], int]  # words of a sentence, and the index of the ambiguous word
@@ -47,7 +47,7 @@ def encode(model: Any, words: list[str]) -> np.ndarray:
 
 def main_sense(model: Any, words: list[str], position: int) -> int:
     """Return the sense of a word with the largest sum of contributions to the following predictions."""
-    values_TSN = of_text(model.network, encode(model, words))
+    values_TSN = by_position(model.network, encode(model, words))
     return int(values_TSN[:, position + 1].sum(axis=0).argmax())
 
 

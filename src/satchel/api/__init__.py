@@ -16,7 +16,6 @@ from satchel.api.train import plan as plan
 from satchel.api.train import resume as resume
 from satchel.api.train import run_plan as run_plan
 from satchel.api.train import train as train
-from satchel.api.translation import Alignment as Alignment
 from satchel.api.translation import Translation as Translation
 from satchel.api.translation import Translator as Translator
 from satchel.training.plan import Plan as Plan

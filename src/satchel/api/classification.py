@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from satchel.charts import html
 from satchel.data.batches import Ints
 from satchel.data.examples import class_indices, tokenize_texts
 from satchel.data.tokens import decode_documents
-from satchel.errors import DataError, RunError
+from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.evaluation.comparison import UnitCosts
 from satchel.ngram.classes import ClassNgramSettings, estimate_classes
@@ -29,7 +29,9 @@ from satchel.text.tables import prefer_header, read_examples
 from satchel.training.defaults import MOST_COUNTED
 
 if TYPE_CHECKING:
-    from satchel.api.senses import Explanation
+    from satchel.inspection.ablation import Measure
+    from satchel.inspection.aggregate import Total
+    from satchel.inspection.contributions import Contributions
 
 # Number of texts classified or tagged at once.
 BATCH = 1024
@@ -101,6 +103,9 @@ class LabelModel(Model):
         """
         return self.metrics(self.labelled_predictions(data, reading=reading, progress=progress))
 
+    def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
+        return "accuracy", lambda model: model.evaluate(data).accuracy
+
     def metrics(self, predictions: LabelledPredictions) -> ClassificationMetrics:
         """Return the metrics of predictions."""
         return classification(predictions.logprobs_EC, predictions.gold_E, predictions.names, self.majority)
@@ -131,9 +136,26 @@ class Classifier(LabelModel):
         """Return the most probable label of a text."""
         return next(self.predict([text]))
 
-    def contributions(self, text: str) -> "list[Explanation]":
-        """Return what each sense of each word adds to the score of each label, in the order of `labels`."""
-        return self.reader.explain_labels(text)
+    def contributions(self, text: str) -> "list[Contributions]":
+        """Return the contribution of each sense of each word to the logit of each label, in the order of `labels`."""
+        from satchel.inspection.contributions import label_contributions
+
+        return label_contributions(self, text)
+
+    def contribution_totals(
+        self,
+        data: str | Path,
+        by: Sequence[str],
+        target: str | None = None,
+        versus: str | None = None,
+        progress: Progress = silent,
+    ) -> "list[Total]":
+        """Return the contributions to the logit of each label, minus the mean over labels, summed over a file."""
+        from satchel.inspection.aggregate import label_totals
+
+        if target is not None or versus is not None:
+            raise SettingsError("target and versus are for language models; a classifier reports all labels")
+        return label_totals(self, self.texts_of(data), by, progress)
 
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table, or the lines of a file."""

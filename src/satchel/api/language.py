@@ -32,7 +32,9 @@ from satchel.text.sources import bytes_source
 from satchel.training.defaults import MOST_COUNTED, ngram_order
 
 if TYPE_CHECKING:
-    from satchel.api.senses import Explanation
+    from satchel.inspection.ablation import Measure
+    from satchel.inspection.aggregate import Total
+    from satchel.inspection.contributions import Contributions
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,32 @@ class LanguageModel(Model):
 
     def contributions(
         self, prefix: str, target: str | int | None = None, versus: str | int | None = None
-    ) -> "Explanation":
-        """Return what each sense of each word adds to the score of a token after a text, or to its lead over another.
+    ) -> "Contributions":
+        """Return the contribution of each sense of each word to the logit of the next token, minus that of `versus`.
 
-        Without a target it is the likeliest token. A target is a word as it follows the text, or a token's number.
+        The target is a word that follows the text, or a token id; by default the most probable token.
         """
-        return self.reader.explain_next(prefix, target, versus)
+        from satchel.inspection.contributions import contributions
+
+        return contributions(self, prefix, target, versus)
+
+    def contribution_totals(
+        self,
+        data: str | Path,
+        by: Sequence[str],
+        target: str | None = None,
+        versus: str | None = None,
+        progress: Progress = silent,
+    ) -> "list[Total]":
+        """Return the contributions to the logits of the next tokens, summed over a file."""
+        from satchel.inspection.aggregate import next_token_totals
+
+        return next_token_totals(self, self.tokens_of(data), by, target, versus, progress)
+
+    def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
+        from satchel.inspection.ablation import bits_measure
+
+        return bits_measure(self, self._tokens(data, None, silent))
 
     def tokens_of(self, data: str | Path) -> Ids:
         """Return the token ids of a file, read with the settings of the run."""

@@ -2,7 +2,7 @@
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
@@ -12,7 +12,7 @@ from satchel.charts import html
 from satchel.data.tokens import TokenCounts, TokenFile, decode_documents
 from satchel.datasets.corpora import open_corpus
 from satchel.datasets.registry import dataset_for_task
-from satchel.errors import RunError
+from satchel.errors import RunError, SettingsError
 from satchel.evaluation.classification import ClassificationMetrics
 from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.likelihood import Likelihood
@@ -24,15 +24,15 @@ from satchel.text.reading import Corpus, DataSettings
 from satchel.training.settings import RunSettings
 
 if TYPE_CHECKING:
-    from satchel.api.ablation import HeadCosts
-    from satchel.api.attribution import ComparedAttributions, Target, WordAttributions
-    from satchel.api.patterns import Patterns
-    from satchel.api.probing import Probed
-    from satchel.api.representations import VectorReader
-    from satchel.api.senses import Neighbours, SenseReader, WordSenses, WordSimilarity
-    from satchel.inspection.attribution import Instead, Method
+    from satchel.inspection.ablation import HeadCosts, Measure
+    from satchel.inspection.aggregate import Total
+    from satchel.inspection.attribution import Attributions, ComparedAttributions, Instead, Method
+    from satchel.inspection.embeddings import WordVectors
     from satchel.inspection.lens import Lens
-    from satchel.inspection.patterns import Pattern
+    from satchel.inspection.patterns import Pattern, Patterns
+    from satchel.inspection.probing import ProbeResult
+    from satchel.inspection.senses import Neighbours, SenseVectors, WordSenses, WordSimilarity
+    from satchel.inspection.targets import Target
     from satchel.inspection.trace import Trace
 
 
@@ -154,39 +154,55 @@ class Model(ABC):
         return "senses" in type(self.settings.model).model_fields
 
     @functools.cached_property
-    def reader(self) -> "SenseReader":
-        """What answers questions about senses; only Backpacks have them."""
-        from satchel.api.senses import SenseReader
+    def sense_vectors(self) -> "SenseVectors":
+        """Sense vectors of the vocabulary of a Backpack; an error for other models."""
+        from satchel.inspection.senses import SenseVectors
 
-        return SenseReader(self)
+        return SenseVectors(self)
 
     def senses(self, word: str, top: int = 10, contexts: int = 0) -> "WordSenses":
-        """Return what each sense of a word promotes and suppresses, and how much it is used in the training text."""
-        return self.reader.of(word, top, contexts)
+        """Return the senses of a word: promoted and suppressed tokens, and their use in the training text."""
+        return self.sense_vectors.describe(word, top, contexts)
 
     def all_senses(self, top: int = 10) -> "Iterator[WordSenses]":
-        """Return the senses of every token of the vocabulary."""
-        return self.reader.every(top)
+        """Return the senses of each token of the vocabulary."""
+        return self.sense_vectors.describe_all(top)
+
+    def contribution_totals(
+        self,
+        data: str | Path,
+        by: Sequence[str],
+        target: str | None = None,
+        versus: str | None = None,
+        progress: Progress = silent,
+    ) -> "list[Total]":
+        """Return the contributions of senses summed over a file, by `word`, `sense`, `position` or several of them."""
+        raise RunError(
+            f"has the task {self.task}; contributions are summed for language models and classifiers",
+            where=str(self.folder),
+        )
 
     @functools.cached_property
-    def vectors(self) -> "VectorReader":
-        """What answers questions about vectors of words, by themselves and in context; all networks have them."""
-        from satchel.api.representations import VectorReader
+    def vectors(self) -> "WordVectors":
+        """Embeddings and hidden states of words; an error for models without a network."""
+        from satchel.inspection.embeddings import WordVectors
 
-        return VectorReader(self)
+        return WordVectors(self)
 
     @property
     def compares_senses(self) -> bool:
-        """Whether words are compared sense by sense; else each has one vector, which counts as its only sense."""
+        """Whether words are compared by sense; otherwise by embedding, which counts as the only sense."""
         return hasattr(getattr(self.network, "encoder", None), "mean_senses")
 
     def similar(self, word: str, top: int = 10) -> "list[Neighbours]":
-        """Return the words most like a word, sense by sense."""
-        return self.reader.near(word, top) if self.compares_senses else [self.vectors.near(word, top)]
+        """Return the tokens most similar to a word, by sense."""
+        return (
+            self.sense_vectors.neighbours(word, top) if self.compares_senses else [self.vectors.neighbours(word, top)]
+        )
 
     def similarity(self, first: str, second: str) -> "WordSimilarity":
-        """Return how alike two words are, sense by sense."""
-        return self.reader.alike(first, second) if self.compares_senses else self.vectors.compared(first, second)
+        """Return the cosine similarities of two words, by sense."""
+        return (self.sense_vectors if self.compares_senses else self.vectors).similarity(first, second)
 
     def probe(
         self,
@@ -196,14 +212,14 @@ class Model(ABC):
         reading: config.Tree | None = None,
         seed: int = 0,
         progress: Progress = silent,
-    ) -> "Probed":
-        """Return how well a linear map reads the tags of a table off each layer, beside what needs no network.
+    ) -> "ProbeResult":
+        """Return the accuracy of linear probes for the tags of a table at each layer, with baselines.
 
-        Words with a tag in `leave_out` are not asked about. `reading` may change how the table is read.
+        Words with a tag in `leave_out` are ignored. `reading` overrides settings for reading the table.
         """
-        from satchel.api.probing import probe_model
+        from satchel.inspection.probing import probe
 
-        return probe_model(self, data, leave_out=leave_out, reading=reading, seed=seed, progress=progress)
+        return probe(self, data, leave_out=leave_out, reading=reading, seed=seed, progress=progress)
 
     @overload
     def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace": ...
@@ -212,22 +228,27 @@ class Model(ABC):
     def trace(
         self, text: str | list[str] | tuple[str, ...], target: str | None = None, start: int = 0
     ) -> "Trace | list[Trace]":
-        """Return what the model did with a text: one forward pass, by site; of a translator, towards this target.
+        """Return the values at all sites of the network in a forward pass over a text, or over each of several.
 
-        A text that is longer than the model's context is read from its token `start` on. Several texts have a trace
-        each.
+        A translator is traced on a target, by default its own translation. If the text exceeds the context, the window
+        that begins at the token `start` is traced.
         """
-        from satchel.api.tracing import trace_model
-
         if isinstance(text, str):
-            return trace_model(self, text, target, start)
-        return [trace_model(self, each, target, start) for each in text]
+            return self._trace(text, target, start)
+        return [self._trace(each, target, start) for each in text]
+
+    def _trace(self, text: str, target: str | None, start: int) -> "Trace":
+        from satchel.inspection.trace import trace_text
+
+        if target is not None:
+            raise SettingsError(f"target: expected a translator, but the task is {self.task}", "omit the target")
+        return trace_text(self, text, start)
 
     def lens(self, text: str, start: int = 0) -> "Lens":
-        """Return what each layer would have said of a text, had it been the last one."""
-        from satchel.api.tracing import lens_of
+        """Return the logit lens: the predictions of the head from the hidden states of each layer."""
+        from satchel.inspection.lens import logit_lens
 
-        return lens_of(self, self.trace(text, start=start))
+        return logit_lens(self, self.trace(text, start=start))
 
     def attributions(
         self,
@@ -238,15 +259,15 @@ class Model(ABC):
         *,
         instead: "Instead" = "mean",
         steps: int | None = None,
-    ) -> "WordAttributions":
-        """Return what each word of a text adds to a score, or to its lead over another: by an approximation.
+    ) -> "Attributions":
+        """Return an approximate attribution of a logit, or of a difference of two logits, to the words of a text.
 
-        A target is the token that comes next, a label, or of a tagger a word's number, from 0, and its tag: (3, "NOUN")
-        or 3. Without one it is the likeliest. Methods are `occlusion`, `gradient` and `integrated`, which takes as many
-        steps as it needs unless `steps` says how many. What a word adds is more than what stands `instead` of it would:
-        the `mean` of all word vectors, or `words` drawn from the vocabulary. A Backpack's `contributions` are exact.
+        The target is the next token, a label, or for a tagger the index of a word (from 0) and its tag: (3, "NOUN")
+        or 3; by default the most probable one. The method is `occlusion`, `gradient` or `integrated` (integrated
+        gradients; by default with as many `steps` as completeness needs). The reference embedding is the `mean` of
+        all embeddings or a sample of `words`. The `contributions` of a Backpack are exact.
         """
-        from satchel.api.attribution import attributions
+        from satchel.inspection.attribution import attributions
 
         return attributions(self, text, target, versus, method, instead=instead, steps=steps)
 
@@ -258,41 +279,50 @@ class Model(ABC):
         *,
         instead: "Instead" = "mean",
     ) -> "ComparedAttributions":
-        """Return what every method says of a text, and beside it, for a Backpack, what is exact."""
-        from satchel.api.attribution import compared
+        """Return the attributions by all methods and, for a Backpack, the exact contributions."""
+        from satchel.inspection.attribution import compare_methods
 
-        return compared(self, text, target, versus, instead=instead)
+        return compare_methods(self, text, target, versus, instead=instead)
 
     def patterns(
         self,
         texts: Sequence[str | tuple[str, str]],
         patterns: "Sequence[str] | Mapping[str, Pattern] | None" = None,
     ) -> "Patterns":
-        """Return how well each head fits each pattern over some texts: how much it looks where it is expected to.
+        """Return the agreement of each head with attention patterns over several texts.
 
         Patterns are names (`same`, `earlier`, `new`, `self`, `previous`, `next`, `first`; in sentences of @roles also
-        `subject`, `object`, `referent`), or functions of tokens that give (T, T) booleans, by name. Without any, all
-        that apply to every text. A translator is asked where in the source it looks: `same`, `aligned`, or functions
-        of the tokens that are written and those of the source; its texts may be pairs.
+        `subject`, `object`, `referent`), or functions of the tokens that return a (T, T) array of booleans, by name; by
+        default all that apply to any text. For a translator the cross-attention is compared: `same`, `aligned`, or
+        functions of the target and the source tokens; its texts may be pairs.
         """
-        from satchel.api.patterns import patterns_of
+        from satchel.inspection.patterns import find_patterns
 
-        return patterns_of(self, texts, patterns)
+        traced = lambda text: self.trace(text) if isinstance(text, str) else self.trace(*text)  # noqa: E731
+        return find_patterns(self, texts, traced, patterns)
 
     def edit(self, *, zero: Iterable[tuple[int, int]] = ()) -> Self:
-        """Return the same model without some heads, each the number of its layer and its own.
+        """Return a copy of the model in which the outputs of attention heads, given as (layer, head), are zero.
 
-        Whatever can be asked of the model can be asked of this. They share their weights, and the model stays as it is.
+        The copy shares the parameters of the model, which is not changed.
         """
-        from satchel.api.ablation import edited
+        from satchel.inspection.ablation import without_heads
 
-        return edited(self, zero)
+        return without_heads(self, zero)
 
     def head_costs(self, data: str | Path | None = None, *, progress: Progress = silent) -> "HeadCosts":
-        """Return what each head is worth: how much worse the model is without it, by default on what was held out."""
-        from satchel.api.ablation import head_costs
+        """Return the deterioration of the model without each attention head, by default on the held-out data.
 
-        return head_costs(self, data, progress=progress)
+        Language models are measured in bits per byte on the first tokens, or in bits per token if the tokenizer does
+        not preserve the text; classifiers and taggers by accuracy.
+        """
+        from satchel.inspection.ablation import head_costs
+
+        return head_costs(self, *self._measure(data), progress=progress)
+
+    def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
+        """Return the measure of `head_costs`, and the function of a model that computes it."""
+        raise RunError(f"task={self.task}: expected a language model, classifier or tagger", where=str(self.folder))
 
     @property
     def majority(self) -> int:

@@ -96,7 +96,7 @@ def _inspection(model: Model, excerpt: str) -> str:
     shown = [f"<p>Text: <q>{html.escaped(excerpt, multiline=True)}</q></p>"]
     if isinstance(model, LanguageModel):
         bits = traced.surprise / math.log(2)
-        shown.append(_chart(charts.surprise_strip(traced.told.tokens, bits.tolist()), "surprise"))
+        shown.append(_chart(charts.surprise_strip(traced.targets.tokens, bits.tolist()), "surprise"))
     if len(traced.attention):
         maps = (((layer, head), weights) for layer, head, weights in traced.attention.each())
         shown.append(_chart(charts.attention_maps(traced.tokens, traced.tokens, maps), "attention"))
@@ -114,8 +114,7 @@ def _senses(model: LanguageModel | Classifier, excerpt: str) -> str:
 
 
 def _frequent_words(model: Model) -> list[str]:
-    reader = model.vectors
-    words = (model.tokenizer.text_of(id_).strip() for id_ in reader.frequent(MOST_FREQUENT))
+    words = (model.tokenizer.text_of(id_).strip() for id_ in model.vectors.frequent(MOST_FREQUENT))
     return list(islice((word for word in words if len(word) >= MIN_LETTERS and word.isalpha()), WORDS))
 
 

@@ -16,11 +16,10 @@ from satchel import config
 from satchel.api.language import TextScore
 from satchel.api.model import Model
 from satchel.charts import html
-from satchel.data.batches import split_documents
 from satchel.data.tokens import decode_documents
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation.comparison import UnitCosts
-from satchel.evaluation.lexicon import Lexicon, learn_lexicon
+from satchel.evaluation.lexicon import Lexicon
 from satchel.evaluation.swapped import look_swapped, unigram_model
 from satchel.evaluation.translation import (
     Bucket,
@@ -39,42 +38,19 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import TextPair, prefer_header, read_pairs
 from satchel.text.tokenizer import Tokenizer
-from satchel.text.words import words_of
 from satchel.training.examples.common import require_rows
 from satchel.training.examples.pairs import read_valid_pairs
 
 if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
     from satchel.generation.beam import BeamSettings, Hypothesis
+    from satchel.inspection.alignment import Alignment
+    from satchel.inspection.trace import Trace
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
 
 # Number of sources translated at once.
 BATCH = 1024
 # Ends of sentences, where long sources are split.
 SENTENCE_END = re.compile(r"(?<=[.!?;:\u3002\uff01\uff1f])\s+")
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Attention weights of each target word on the source words; of a Backpack, exact contributions to its logit.
-
-    Contributions are relative to the mean over the vocabulary; those of the preceding target words are `others`.
-    """
-
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    values: Floats  # (target, source)
-    is_exact: bool = False
-    others: Floats | None = None  # (target,)
-
-    def picture(self) -> "Figure":
-        """Return a heat map with target words as rows and source words as columns."""
-        from satchel import charts
-
-        return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return self.picture()._repr_mimebundle_(include, exclude)
 
 
 @dataclass(frozen=True)
@@ -209,40 +185,23 @@ class Translator(Model):
 
     def align(
         self, source: str, target: str | None = None, *, layer: int | None = None, head: int | None = None
-    ) -> Alignment:
-        """Return the attention weights of each target word on the source words; without target, of the translation.
+    ) -> "Alignment":
+        """Return the alignment of a source and a target, by default of the model's own translation.
 
-        Of a Backpack, return exact contributions; with a layer or a head, the attention weights of its Transformer.
+        The values are attention weights from target words to source words. For a Backpack they are contributions of
+        source words; with a layer or a head, the attention weights of its Transformer.
         """
-        from satchel.inspection import alignment
+        from satchel.inspection.alignment import align
 
-        target = self.translate(source).target if target is None else target
-        (ids_S,), (ids_T,) = self._ids([TextPair(source, target, 1)])
-        is_exact = self.has_senses and layer is None and head is None
-        others_T = None
-        if is_exact:
-            values = alignment.contributions(self.network, ids_S, ids_T, self.boundaries, above_mean=True).sum(axis=2)
-            values_TS, others_T = values[:, : len(ids_S) + 1], values[:, len(ids_S) + 1 :].sum(axis=1)
-        else:
-            values_TS = alignment.weights(self.network, ids_S, ids_T, self.boundaries, layer, head)
-        return self._align_words(ids_S, ids_T, values_TS, others_T)
+        return align(self, source, self._target(source, target), layer=layer, head=head)
 
-    def _align_words(self, ids_S: Ids, ids_T: Ids, values_TS: Floats, others_T: Floats | None) -> Alignment:
-        """Return an alignment of words: contributions of tokens are summed, attention weights averaged over targets."""
-        sources = words_of(self.source_tokenizer, [*ids_S.tolist(), self.source_tokenizer.boundary])
-        targets = words_of(self.tokenizer, [*ids_T.tolist(), self.tokenizer.boundary])
-        values = np.add.reduceat(values_TS, [word.start for word in sources], axis=1)
-        starts = [word.start for word in targets]
-        values = np.add.reduceat(values, starts, axis=0)
-        if others_T is None:
-            values /= np.array([[word.stop - word.start] for word in targets])
-        return Alignment(
-            tuple(word.text for word in sources),
-            tuple(word.text for word in targets),
-            values,
-            others_T is not None,
-            None if others_T is None else np.add.reduceat(others_T, starts),
-        )
+    def _target(self, source: str, target: str | None) -> str:
+        return self.translate(source).target if target is None else target
+
+    def _trace(self, text: str, target: str | None, start: int) -> "Trace":
+        from satchel.inspection.trace import trace_translation
+
+        return trace_translation(self, text, self._target(text, target))
 
     # --- evaluation
 
@@ -313,11 +272,9 @@ class Translator(Model):
 
     def lexicon(self) -> Lexicon:
         """Return the translation probabilities of tokens, estimated from the training pairs."""
-        sources, targets = (
-            split_documents(ids, boundary).to_list()
-            for ids, boundary in zip(self._training_ids(), self.boundaries, strict=True)
-        )
-        return learn_lexicon(sources, targets, self.tokenizer.size + 1)
+        from satchel.inspection.alignment import training_lexicon
+
+        return training_lexicon(self)
 
     def memory(self) -> TranslationMemory:
         """Return the translation memory of the training pairs."""

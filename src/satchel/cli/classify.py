@@ -64,8 +64,8 @@ def _show(model: "Classifier", prediction: "Prediction") -> None:
 
 def _show_contributions(model: "Classifier", prediction: "Prediction") -> None:
     """Print the text coloured by the contribution of each word to the label, and the largest contributions."""
-    from satchel.api.senses import above_mean
     from satchel.charts import terminal
+    from satchel.inspection.contributions import above_mean
 
     centred = above_mean(model.contributions(prediction.text))[model.labels.index(prediction.label)]
     totals_W = centred.values.sum(axis=1)

@@ -117,7 +117,7 @@ def _similarity_result(model: "Model", path: str) -> Result:
     """Return the Spearman correlations between the cosine similarities of words and human ratings."""
     with Progress() as progress:
         progress("comparing words", None)
-        results = model.reader.agreement(path)
+        results = model.sense_vectors.agreement(path)
     rows = []
     for each in results:
         senses = {name: value for name, value in each.correlations.items() if name.startswith("sense ")}

@@ -10,7 +10,7 @@ from satchel.cli.output import TEXT, Progress, message, print_fields, print_tabl
 from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
-    from satchel.api.probing import Probed
+    from satchel.inspection.probing import ProbeResult
 
 
 @reads_files("encoding", "columns", "delimiter", "text_column", "tags_column")
@@ -35,7 +35,7 @@ def probe(
     return Result(lambda: _document(result), lambda: _show(result))
 
 
-def _document(result: "Probed") -> dict[str, Any]:
+def _document(result: "ProbeResult") -> dict[str, Any]:
     return {
         "data": result.data,
         "unit": result.unit,
@@ -49,7 +49,7 @@ def _document(result: "Probed") -> dict[str, Any]:
     }
 
 
-def _show(result: "Probed") -> None:
+def _show(result: "ProbeResult") -> None:
     for note in result.notes:
         message(note)
     (train_words, test_words), (train_rows, test_rows) = result.words, result.rows

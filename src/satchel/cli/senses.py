@@ -11,7 +11,7 @@ from satchel.cli.options import AsJson, Run, Top
 from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
 
 if TYPE_CHECKING:
-    from satchel.api.senses import Sense, WordSenses
+    from satchel.inspection.senses import Sense, WordSenses
 
 
 def senses(
@@ -40,7 +40,7 @@ def senses(
     if out is not None and out.suffix != ".jsonl":
         raise SettingsError(f"found the ending {out.suffix!r}", "expected .jsonl", where=str(out))
     model = api.load(run)
-    count = model.reader.backpack.settings.senses
+    count = model.sense_vectors.backpack.settings.senses
     if sense is not None and not 0 <= sense < count:
         raise SettingsError(f"--sense {sense}: the model has {count} senses", f"expected 0 to {count - 1}")
     results = model.all_senses(top) if every else (model.senses(word, top, contexts) for word in words or [])

@@ -11,8 +11,8 @@ from satchel.cli.output import TEXT, Progress, message, print_fields, print_tabl
 from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:
-    from satchel.api.representations import InContext
-    from satchel.api.senses import Neighbours, WordSimilarity
+    from satchel.inspection.embeddings import InContext
+    from satchel.inspection.senses import Neighbours, WordSimilarity
 
 
 @reports
@@ -50,12 +50,12 @@ def similar(
         return Result(lambda: _context_json(occurrences), lambda: _show_context(occurrences))
     by_sense = by == "sense" or (by is None and model.compares_senses)
     if other is None:
-        lists = model.reader.near(word, top) if by_sense else [model.vectors.near(word, top)]
+        lists = model.sense_vectors.neighbours(word, top) if by_sense else [model.vectors.neighbours(word, top)]
         return Result(lambda: _neighbours_json(word, lists, by_sense), lambda: _show_neighbours(lists, by_sense))
     if by_sense:
-        senses = model.reader.alike(word, other)
+        senses = model.sense_vectors.similarity(word, other)
         return Result(lambda: asdict(senses), lambda: _show_senses(senses))
-    cosine = model.vectors.alike(word, other)
+    cosine = model.vectors.similarity(word, other).joined
     field = (f"cosine similarity of {visible(word)} and {visible(other)}", f"{cosine:.3f}")
     return Result(lambda: {"first": word, "second": other, "alike": cosine}, lambda: print_fields([field]))
 
@@ -91,10 +91,11 @@ def _show_neighbours(lists: "list[Neighbours]", by_sense: bool) -> None:
 def _context_json(result: "InContext") -> dict[str, Any]:
     """Return the keys of `similar --context --json`."""
     layers = [
-        {"layer": layer, "site": site, "alike": result.alike[layer].tolist()} for layer, site in enumerate(result.sites)
+        {"layer": layer, "site": site, "alike": result.similarity[layer].tolist()}
+        for layer, site in enumerate(result.sites)
     ]
     contexts = [
-        {**asdict(each.context), "near": [{**asdict(one.context), "alike": one.alike} for one in each.near]}
+        {**asdict(each.context), "near": [{**asdict(one.context), "alike": one.similarity} for one in each.neighbours]}
         for each in result.occurrences
     ]
     return {
@@ -104,21 +105,23 @@ def _context_json(result: "InContext") -> dict[str, Any]:
 
 def _show_context(result: "InContext") -> None:
     """Print the similarity of occurrences at every layer, and the most similar training contexts at one layer."""
-    from satchel.api.representations import told
     from satchel.text.display import visible
 
     for note in result.notes:
         message(note)
     for number, each in enumerate(result.occurrences, start=1):
-        print(f"{number}  {visible(told(each.context))}")
+        print(f"{number}  {visible(each.context.marked)}")
     pairs = list(combinations(range(len(result.occurrences)), 2))
     if pairs:
         print()
         print_table(
             {"layer": "d", "site": TEXT, **{f"{a + 1} and {b + 1}": ".3f" for a, b in pairs}},
-            [[layer, site, *(result.alike[layer, a, b] for a, b in pairs)] for layer, site in enumerate(result.sites)],
+            [
+                [layer, site, *(result.similarity[layer, a, b] for a, b in pairs)]
+                for layer, site in enumerate(result.sites)
+            ],
         )
     for number, each in enumerate(result.occurrences, start=1):
         print(f"\nmost similar to {number} at {result.sites[result.layer]}")
-        rows = [[one.alike, told(one.context)] for one in each.near]
+        rows = [[one.similarity, one.context.marked] for one in each.neighbours]
         print_table({"cosine similarity": ".3f", "training context": TEXT}, rows)

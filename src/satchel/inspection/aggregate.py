@@ -1,5 +1,9 @@
-"""Totals: what words, senses and positions add in all of a file. Letters: W words, N senses."""
+"""Sums of contributions over all texts of a file, grouped by word, sense, position and label.
 
+Shapes: T time, S source time, W words, N senses.
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,15 +11,23 @@ from typing import Any
 import numpy as np
 
 from satchel.data.batches import Ints
-from satchel.predictor import Floats
+from satchel.errors import SettingsError
+from satchel.inspection.contributions import above_mean, by_position, label_contributions
+from satchel.inspection.senses import SAMPLED_TOKENS, sample_pieces
+from satchel.inspection.subject import Subject
+from satchel.inspection.targets import known_ids
+from satchel.predictor import Floats, Ids
+from satchel.progress import Progress, silent
+from satchel.text.words import words_of
 
-# By what contributions may be added up.
-PARTS = ("word", "sense", "position")
+# Keys that contributions can be grouped by. A position is the distance in tokens to the predicted token, or for a
+# classifier the index of the word.
+KEYS = ("word", "sense", "position")
 
 
 @dataclass(frozen=True)
 class Total:
-    """What a word, a sense, a distance or several of these add in a file, all together and each time."""
+    """Sum of the contributions of a group, and the number of summands."""
 
     key: dict[str, Any]
     total: float
@@ -23,43 +35,86 @@ class Total:
 
     @property
     def mean(self) -> float:
+        """Mean contribution."""
         return self.total / self.times
 
 
 class Totals:
-    """What is added, by word, sense, position and label, and how often."""
+    """Running sums of contributions, grouped by label and by the given keys."""
 
-    def __init__(self, by: frozenset[str]) -> None:
-        self.by = by
+    def __init__(self, by: Sequence[str]) -> None:
+        if not by or set(by) - set(KEYS):
+            raise SettingsError(f"--by {','.join(by)}: expected one or more of {', '.join(KEYS)}, separated by commas")
+        self.by = frozenset(by)
         self._words: dict[str, int] = {}
-        self._found: dict[tuple[str | None, int, int, int], list[float]] = {}
+        # Sum and count by label, word, sense and position; keys that are not grouped by are 0.
+        self._sums: defaultdict[tuple[str | None, int, int, int], list[float]] = defaultdict(lambda: [0.0, 0])
 
     def add(self, words: Sequence[str], values_WN: Floats, positions_W: Ints, label: str | None = None) -> None:
-        """Add what the senses of some words add."""
-        numbers = [self._words.setdefault(word.strip() or word, len(self._words)) for word in words]
+        """Add the contributions of the senses of words at the given positions."""
         values = values_WN if "sense" in self.by else values_WN.sum(axis=1, keepdims=True)
-        keys = np.zeros((*values.shape, 3), np.int64)
-        if "word" in self.by:
-            keys[..., 0] = np.array(numbers)[:, None]
-        if "sense" in self.by:
-            keys[..., 1] = np.arange(values.shape[1])
-        if "position" in self.by:
-            keys[..., 2] = positions_W[:, None]
-        distinct, where = np.unique(keys.reshape(-1, 3), axis=0, return_inverse=True)
-        sums, times = np.bincount(where, values.ravel()), np.bincount(where)
-        for (word, sense, position), added, count in zip(distinct.tolist(), sums, times, strict=True):
-            total = self._found.setdefault((label, word, sense, position), [0.0, 0])
-            total[0] += float(added)
-            total[1] += int(count)
+        numbers_W = np.array([self._words.setdefault(word.strip() or word, len(self._words)) for word in words])
+        keys = np.zeros((*values.shape, len(KEYS)), np.int64)
+        for column, (name, numbers) in enumerate(
+            {"word": numbers_W[:, None], "sense": np.arange(values.shape[1]), "position": positions_W[:, None]}.items()
+        ):
+            if name in self.by:
+                keys[..., column] = numbers
+        distinct, inverse = np.unique(keys.reshape(-1, len(KEYS)), axis=0, return_inverse=True)
+        sums, counts = np.bincount(inverse, values.ravel()), np.bincount(inverse)
+        for (word, sense, position), total, count in zip(
+            distinct.tolist(), sums.tolist(), counts.tolist(), strict=True
+        ):
+            group = self._sums[label, word, sense, position]
+            group[0] += total
+            group[1] += count
 
     def listed(self) -> list[Total]:
-        """Return all of it, the largest first."""
-        words = list(self._words)
-        found = []
-        for (label, *numbers), (total, times) in self._found.items():
+        """Return the sums, the largest first."""
+        words, totals = list(self._words), []
+        for (label, word, *numbers), (total, times) in self._sums.items():
             key: dict[str, Any] = {} if label is None else {"label": label}
-            for part, number in zip(PARTS, numbers, strict=True):
-                if part in self.by:
-                    key[part] = words[number] if part == "word" else number
-            found.append(Total(key, total, int(times)))
-        return sorted(found, key=lambda each: -each.total)
+            parts = zip(KEYS, (words[word], *numbers), strict=True)
+            totals.append(Total({**key, **{name: part for name, part in parts if name in self.by}}, total, int(times)))
+        return sorted(totals, key=lambda each: -each.total)
+
+
+def next_token_totals(
+    subject: Subject,
+    ids: Ids,
+    by: Sequence[str],
+    target: str | None = None,
+    versus: str | None = None,
+    progress: Progress = silent,
+) -> list[Total]:
+    """Return the summed contributions to the logits of the next tokens, on a sample of a text of token ids.
+
+    The logit is that of the following token or of `target`, minus the mean over the vocabulary or that of `versus`.
+    """
+    totals, tokenizer, network = Totals(by), subject.tokenizer, subject.network
+    pieces = sample_pieces(ids, tokenizer.boundary, network.encoder.context, SAMPLED_TOKENS, following=1)
+    target_id, versus_id = (None if text is None else known_ids(tokenizer, text)[0] for text in (target, versus))
+    for number, piece in enumerate(pieces):
+        progress("summing contributions", number / len(pieces))
+        words = words_of(tokenizer, piece[:-1].tolist())
+        if not words:
+            continue
+        starts = np.array([word.start for word in words])
+        values_TSN, names = by_position(network, piece, target_id, versus_id), [word.text for word in words]
+        if "position" not in totals.by:
+            totals.add(names, np.add.reduceat(values_TSN.sum(axis=0), starts), starts)
+            continue
+        for time, values_SN in enumerate(values_TSN):
+            visible = int((starts <= time).sum())
+            totals.add(names[:visible], np.add.reduceat(values_SN, starts)[:visible], time - starts[:visible])
+    return totals.listed()
+
+
+def label_totals(subject: Subject, texts: Sequence[str], by: Sequence[str], progress: Progress = silent) -> list[Total]:
+    """Return the summed contributions to the logit of each label, minus the mean over labels, in a list of texts."""
+    totals = Totals(by)
+    for number, text in enumerate(texts):
+        progress("summing contributions", number / len(texts))
+        for each in above_mean(label_contributions(subject, text)):
+            totals.add(each.words, each.values, np.arange(len(each.words)), label=each.target)
+    return totals.listed()

@@ -1,12 +1,20 @@
-"""Alignment: which words of a source a translation looks at, word by word; or, exactly, what they add to it.
+"""Alignment of a translation: attention weights or, for a Backpack, exact contributions of source words.
 
-Letters: S time of the source with its end, T time of the target with its end, N senses, D width, L layers, H heads.
+Shapes: S source tokens with the boundary, T target tokens with the boundary, X source and target tokens, N senses,
+D width, L layers, H heads.
 """
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from satchel.data.batches import split_documents
+from satchel.data.tokens import open_tokens
 from satchel.errors import SettingsError
+from satchel.evaluation.lexicon import Lexicon, learn_lexicon
+from satchel.inspection.subject import Subject
 from satchel.models.backpack_pair import BackpackPair
 from satchel.models.pair import DecoderOnly
 from satchel.models.recurrent_pair import RecurrentPair
@@ -14,10 +22,74 @@ from satchel.nn.attention import MultiHead
 from satchel.nn.inference import inference
 from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
+from satchel.runs import folder as runs
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
+from satchel.text.words import words_of
+
+if TYPE_CHECKING:
+    from satchel.charts.figures import Figure
 
 
-def weights(
+@dataclass(frozen=True)
+class Alignment:
+    """Attention weights from target words to source words or, for a Backpack, contributions of source words.
+
+    Contributions (`is_exact`) and `others`, those of the preceding target words, sum to the logit of a target word
+    minus the mean logit of the vocabulary.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    values: Floats  # (target, source)
+    is_exact: bool = False
+    others: Floats | None = None  # (target,)
+
+    def picture(self) -> "Figure":
+        """Return a heat map: target words by source words."""
+        from satchel import charts
+
+        return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return self.picture()._repr_mimebundle_(include, exclude)
+
+
+def align(
+    subject: Subject, source: str, target: str, *, layer: int | None = None, head: int | None = None
+) -> Alignment:
+    """Return the alignment of a source and a target.
+
+    For a Backpack these are contributions; with a layer or a head, attention weights of its Transformer.
+    """
+    tokenizers = subject.source_tokenizer, subject.tokenizer
+    boundaries = tokenizers[0].boundary, tokenizers[1].boundary
+    ids_S, ids_T = (tokenizer.encode(text).ids for tokenizer, text in zip(tokenizers, (source, target), strict=True))
+    sources, targets = (
+        words_of(tokenizer, [*ids.tolist(), tokenizer.boundary])
+        for tokenizer, ids in zip(tokenizers, (ids_S, ids_T), strict=True)
+    )
+    starts = [word.start for word in targets]
+    is_exact = isinstance(subject.network.pair, BackpackPair) and layer is None and head is None
+    if is_exact:
+        values_TX = contributions(subject.network, ids_S, ids_T, boundaries, above_mean=True).sum(axis=2)
+        values_TS, others = values_TX[:, : len(ids_S) + 1], values_TX[:, len(ids_S) + 1 :].sum(axis=1)
+    else:
+        values_TS = attention_weights(subject.network, ids_S, ids_T, boundaries, layer, head)
+    values = np.add.reduceat(values_TS, [word.start for word in sources], axis=1)
+    values = np.add.reduceat(values, starts, axis=0)
+    if not is_exact:
+        # Contributions to the tokens of a target word add up; its attention weights are a mean and sum to 1.
+        values /= np.array([[word.stop - word.start] for word in targets])
+    return Alignment(
+        tuple(word.text for word in sources),
+        tuple(word.text for word in targets),
+        values,
+        is_exact,
+        np.add.reduceat(others, starts) if is_exact else None,
+    )
+
+
+def attention_weights(
     network: TranslationNetwork,
     source: Ids,
     target: Ids,
@@ -25,47 +97,42 @@ def weights(
     layer: int | None = None,
     head: int | None = None,
 ) -> Floats:
-    """Return how much each target token looked at each source token when it was predicted: (T, S), rows sum to one.
+    """Return the attention weights (T, S) of each predicted target token on the source tokens.
 
-    Without a layer or a head it is their mean.
+    The default is the mean over all layers and heads.
     """
-    pattern = _pattern(network, layer, head)
+    pattern = _site_pattern(network, layer, head)
     batch = _batch(network, source, target, boundaries)
-    with inference(network), recording(network, pattern) as found:
+    with inference(network), recording(network, pattern) as recorded:
         network.encoded(batch)
-    parts = [torch.cat(values, dim=-2)[0] for values in found.values()]
-    stacked = torch.stack([part if part.dim() == 3 else part[None] for part in parts])  # (L, H, T, S)
+    by_layer = [torch.cat(values, dim=-2)[0] for values in recorded.values()]
+    weights_LHTS = torch.stack([weights if weights.dim() == 3 else weights[None] for weights in by_layer])
     if layer is not None:
-        stacked = stacked[layer : layer + 1]
+        weights_LHTS = weights_LHTS[layer : layer + 1]
     if head is not None:
-        stacked = stacked[:, head : head + 1]
-    mean_TS = stacked.mean(dim=(0, 1))
+        weights_LHTS = weights_LHTS[:, head : head + 1]
+    mean_TS = weights_LHTS.mean(dim=(0, 1))
     if isinstance(network.pair, DecoderOnly):
-        # The rows of the target, and of what they look at the source; the rest of their weight is for the target.
+        # One sequence of source and target: the rows of the target, and the columns of the source.
         mean_TS = mean_TS[len(source) :, : len(source) + 1]
     return np.asarray(mean_TS.double().cpu().numpy())
 
 
-def _pattern(network: TranslationNetwork, layer: int | None, head: int | None) -> str:
+def _site_pattern(network: TranslationNetwork, layer: int | None, head: int | None) -> str:
     pair = network.pair
     if isinstance(pair, RecurrentPair):
         if pair.score is None:
-            raise SettingsError("has no attention: it looks at nothing, and gets a summary", "train one that has")
+            raise SettingsError("this translator has no attention", "train with model.attention set")
         if layer is not None or head is not None:
-            raise SettingsError("--layer, --head: attention of a recurrent network has one of each", "leave them out")
+            raise SettingsError("--layer, --head: a recurrent translator has one attention layer without heads")
         return "pair.alignment"
-    pattern = "*blocks.*.attention.weights" if isinstance(pair, DecoderOnly) else "*blocks.*.cross.weights"
-    layers = [name for name in sites(network) if name.endswith(pattern.rsplit("*", 1)[1]) and ".reader." not in name]
-    heads = _heads(network)
-    if layer is not None and not 0 <= layer < len(layers):
-        raise SettingsError(f"--layer {layer}: found layers 0 to {len(layers) - 1}")
-    if head is not None and not 0 <= head < heads:
-        raise SettingsError(f"--head {head}: found heads 0 to {heads - 1}")
-    return pattern
-
-
-def _heads(network: TranslationNetwork) -> int:
-    return next(part.heads for part in network.modules() if isinstance(part, MultiHead))
+    suffix = ".attention.weights" if isinstance(pair, DecoderOnly) else ".cross.weights"
+    layers = sum(name.endswith(suffix) and "blocks." in name and ".reader." not in name for name in sites(network))
+    heads = next(module.heads for module in network.modules() if isinstance(module, MultiHead))
+    for name, number, count in (("layer", layer, layers), ("head", head, heads)):
+        if number is not None and not 0 <= number < count:
+            raise SettingsError(f"--{name} {number} does not exist; expected {name}s 0 to {count - 1}")
+    return f"*blocks.*{suffix}"
 
 
 def _batch(network: TranslationNetwork, source: Ids, target: Ids, boundaries: tuple[int, int]) -> PairBatch:
@@ -76,23 +143,33 @@ def _batch(network: TranslationNetwork, source: Ids, target: Ids, boundaries: tu
 def contributions(
     network: TranslationNetwork, source: Ids, target: Ids, boundaries: tuple[int, int], *, above_mean: bool = False
 ) -> Floats:
-    """Return what each sense of each word adds to the score of each target token: (T, S + T, N).
+    """Return the contribution (T, X, N) of each sense of each token to the logit of each target token.
 
-    The words are those of the source with its end, then those of the target so far, its beginning first. They add up
-    to the score; with `above_mean`, to how far it is above the mean of all words: what speaks for this one.
+    The tokens are those of the source with its boundary, then the boundary and the preceding tokens of the target.
+    They sum to the logit; with `above_mean`, to the logit minus the mean logit of the vocabulary.
     """
     pair, batch = network.pair, _batch(network, source, target, boundaries)
-    assert isinstance(pair, BackpackPair), "only a Backpack's scores are sums over senses"
-    with inference(network), recording(pair, "source_senses", "senses", "sense_weights") as found:
+    assert isinstance(pair, BackpackPair), "only the logits of a Backpack are sums over senses"
+    with inference(network), recording(pair, "source_senses", "senses", "sense_weights") as recorded:
         network.encoded(batch)
-        by_source_position = [
-            found[name][0][ids.unique(return_inverse=True)[1][0]]
+        senses = [
+            recorded[name][0][ids.unique(return_inverse=True)[1][0]]
             for name, ids in (("source_senses", batch.sources), ("senses", batch.inputs))
         ]
         outputs_VD = network.head.weight.double()
         directions_TD = outputs_VD[batch.targets[0]]
         if above_mean:
             directions_TD = directions_TD - outputs_VD.mean(dim=0)
-        units_TXN = torch.einsum("xnd,td->txn", torch.cat(by_source_position).double(), directions_TD)
-        values_TXN = pair.scale * found["sense_weights"][0][0].double().permute(1, 2, 0) * units_TXN
+        units_TXN = torch.einsum("xnd,td->txn", torch.cat(senses).double(), directions_TD)
+        values_TXN = pair.scale * recorded["sense_weights"][0][0].double().permute(1, 2, 0) * units_TXN
     return np.asarray(values_TXN.cpu().numpy())
+
+
+def training_lexicon(subject: Subject) -> Lexicon:
+    """Return the source token with the largest translation probability for each target token of the training pairs."""
+    files = (runs.TRAIN_SOURCES, subject.source_tokenizer), (runs.TRAIN_TOKENS, subject.tokenizer)
+    sources, targets = (
+        split_documents(open_tokens(subject.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
+        for name, tokenizer in files
+    )
+    return learn_lexicon(sources.to_list(), targets.to_list(), subject.tokenizer.size + 1)

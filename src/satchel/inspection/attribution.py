@@ -1,274 +1,387 @@
-"""Attribution: how much each token adds to a score of any network, by approximations that need no senses.
+"""Attribution of a logit to the tokens of a text, for every encoder, by approximations on the embeddings.
 
-All of them ask the same: what does a token's vector do to the score that another in its place would not? The other is
-the mean of all word vectors, or each of some words' in turn. They ask it of the vectors, so they hold for every encoder
-that makes something of vectors.
-Letters: T time, D width, N vectors to put in a place, R rows read at once, K steps.
+Each method compares the embedding of a token with a reference embedding in its place: the mean of the embedding matrix,
+or each of a sample of its rows. For a Backpack, `contributions` are exact.
+Shapes: T time, D width, N reference embeddings, R rows of a batch, K integration steps.
 """
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from satchel.charts import html
 from satchel.errors import SettingsError
-from satchel.inspection import contributions
+from satchel.evaluation.statistics import spearman
+from satchel.inspection.contributions import project
+from satchel.inspection.subject import Subject
+from satchel.inspection.targets import Logit, Target, find_logit
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import evaluation_mode
-from satchel.nn.senses import SenseNetwork
-from satchel.predictor import Floats, Ids
-from satchel.tasks.classification import ClassificationNetwork, share
-from satchel.tasks.language import LanguageNetwork
-from satchel.tasks.tagging import TaggingNetwork
+from satchel.predictor import Floats
+from satchel.text.display import visible
 
 Method = Literal["occlusion", "gradient", "integrated"]
 METHODS: tuple[Method, ...] = get_args(Method)
-# What is put in the place of a token: the mean of all word vectors; or some words drawn from the vocabulary, in turn.
+# Reference embedding: the mean of the embedding matrix, or the average result over a fixed sample of its rows.
 Instead = Literal["mean", "words"]
 INSTEADS: tuple[Instead, ...] = get_args(Instead)
-WORDS_DRAWN = 16
+SAMPLED_WORDS = 16
 
-# Integrated gradients begin with so many steps, and take twice as many until the gap is small, or until they are too
-# many, from all vectors together.
+# Integrated gradients start with this number of steps and double it until the completeness gap is small, up to a
+# maximum that counts the steps from all reference embeddings.
 FIRST_STEPS = 8
-MOST_STEPS = 1024
-# A gap is small if it is this share of what is to be shared out, or this of all that is added and taken away.
-SMALL = 0.01
-SMALL_OF_ALL = 0.001
-# Vectors that a network makes something of at once.
-VECTORS_AT_ONCE = 1 << 11
-# What is computed on two ways differs by rounding; by more, it is not the same thing.
-SAME = 1e-3
+MAX_STEPS = 1024
+# The completeness gap is small below this fraction of `score - baseline`, or below that of the sum of magnitudes.
+RELATIVE_GAP = 0.01
+RELATIVE_GAP_OF_MAGNITUDES = 0.001
+# Maximum number of embeddings in a batch.
+BATCH_TOKENS = 1 << 11
+# Maximum relative difference between encoding ids and encoding their embeddings; larger ones are not rounding errors.
+ENCODING_TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A score of a text: the sum of its encodings, each with its share, along a direction; and what the head adds."""
+class _OfLogit:
+    """Names of the explained logit and of the words and tokens of its text."""
 
-    encoder: Encoder
-    ids_T: Tensor
-    shares_T: Tensor
-    direction_D: Tensor
-    constant: float
-
-    def of_vectors(self, x_RTD: Tensor) -> Tensor:
-        """Return the score of each row of vectors, in double precision."""
-        # A position without a share has no part in it, whatever it holds.
-        has_share = self.shares_T.nonzero().flatten()
-        encoded_RTD = self.encoded(x_RTD)[:, has_share].double()
-        return torch.einsum("rtd,t->rd", encoded_RTD, self.shares_T[has_share]) @ self.direction_D + self.constant
-
-    def encoded(self, x_RTD: Tensor) -> Tensor:
-        """Return what the encoder makes of rows of vectors. Long texts are read in windows of its context."""
-        parts = x_RTD.split(self._window, dim=1)
-        return torch.cat([self.encoder.encoded(self.encoder.contextualise(part)) for part in parts], dim=1)
-
-    def encoded_words(self) -> Tensor:
-        """Return what it makes of the words themselves."""
-        return torch.cat([self.encoder.encode(part) for part in self.ids_T[None].split(self._window, dim=1)], dim=1)
+    explained: Logit
 
     @property
-    def _window(self) -> int:
-        return self.encoder.context or len(self.ids_T)
+    def words(self) -> tuple[str, ...]:
+        """The words of the text."""
+        return tuple(word.text for word in self.explained.words)
 
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of the text."""
+        return self.explained.tokens
 
-def next_token(network: LanguageNetwork, ids_T: Ids, target: int, versus: int | None = None) -> Asked:
-    """Return the score of one token after a text no longer than the context; or how far it is above another's."""
-    return _asked(network.encoder, ids_T, _at(len(ids_T), -1), network.head.weight, None, target, versus)
+    @property
+    def target(self) -> str:
+        """The class of the logit."""
+        return self.explained.target
 
-
-def label(network: ClassificationNetwork, ids_T: Ids, target: int, versus: int | None = None) -> Asked:
-    """Return the score of a label of a text; or how far it is above another's."""
-    shares_T = torch.full((len(ids_T),), share(len(ids_T), network.pooling), dtype=torch.float64)
-    return _asked(network.encoder, ids_T, shares_T, network.head.weight, network.head.bias, target, versus)
-
-
-def tag(network: TaggingNetwork, ids_T: Ids, place: int, target: int, versus: int | None = None) -> Asked:
-    """Return the score of a tag at one place of a text; or how far it is above another's."""
-    return _asked(
-        network.encoder, ids_T, _at(len(ids_T), place), network.head.weight, network.head.bias, target, versus
-    )
-
-
-def _at(length: int, place: int) -> Tensor:
-    shares_T = torch.zeros(length, dtype=torch.float64)
-    shares_T[place] = 1
-    return shares_T
-
-
-def _asked(
-    encoder: Encoder,
-    ids_T: Ids,
-    shares_T: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    target: int,
-    versus: int | None,
-) -> Asked:
-    rows = weight.detach().double()
-    constants = rows.new_zeros(len(rows)) if bias is None else bias.detach().double()
-    direction_D, constant = rows[target], constants[target]
-    if versus is not None:
-        direction_D, constant = direction_D - rows[versus], constant - constants[versus]
-    ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=weight.device)
-    return Asked(encoder, ids, shares_T.to(weight.device), direction_D, constant.item())
+    @property
+    def versus(self) -> str | None:
+        """The class whose logit is subtracted."""
+        return self.explained.versus
 
 
 @dataclass(frozen=True)
-class Attributions:
-    """What each token adds to a score by one method: (T,) values.
+class Attributions(_OfLogit):
+    """Attribution of a logit to tokens (`token_values`) and words (`values`) by one method.
 
-    `baseline` is the score with another vector in every place, and `score - baseline` what there is to share out.
+    `score` is the logit of the text, `baseline` the logit with a reference embedding at every position. A method is
+    complete if its values sum to `score - baseline`.
     """
 
     method: Method
-    values: Floats
+    explained: Logit
+    token_values: Floats
     score: float
     baseline: float
     steps: int | None = None  # of integrated gradients
 
+    @cached_property
+    def values(self) -> Floats:
+        """Attribution to each word: the sum over its tokens."""
+        return self.explained.by_word(self.token_values)
+
     @property
     def gap(self) -> float:
-        """How much more the values add up to than there is to share out."""
-        return float(self.values.sum()) - (self.score - self.baseline)
+        """Completeness gap: the sum of the values minus `score - baseline`."""
+        return float(self.token_values.sum()) - (self.score - self.baseline)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the gap is small."""
-        allowed = max(SMALL * abs(self.score - self.baseline), SMALL_OF_ALL * float(np.abs(self.values).sum()))
-        return abs(self.gap) <= allowed
+        """Whether the completeness gap is small."""
+        magnitudes = RELATIVE_GAP_OF_MAGNITUDES * float(np.abs(self.token_values).sum())
+        return abs(self.gap) <= max(RELATIVE_GAP * abs(self.score - self.baseline), magnitudes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user."""
+        if self.steps is None or self.is_complete:
+            return self.explained.notes
+        return (*self.explained.notes, f"{self.method}: the completeness gap is large after {self.steps} steps")
+
+    def check(self) -> str:
+        """Return the sum of the values and the completeness gap as a line of text."""
+        whole = self.score - self.baseline
+        relative = f" ({abs(self.gap / whole):.1%})" if whole else ""
+        steps = f", {self.steps} steps" if self.steps else ""
+        total = f"sum {self.token_values.sum():+.4f} of {whole:+.4f}"
+        return f"{self.method}: {total}, completeness gap {self.gap:+.4f}{relative}{steps}"
+
+    def _repr_html_(self) -> str:
+        texts = [f"{value:+.2f}" for value in self.values.tolist()]
+        return html.tinted(self.words, self.values.tolist(), texts) + html.lines([self.check(), *self.notes])
+
+
+@dataclass(frozen=True)
+class ComparedAttributions(_OfLogit):
+    """Attributions of the same logit by several methods and, for a Backpack, its exact contributions.
+
+    `exact` are the centred contributions by word, and `bias` the rest of the logit; `exact` is None for other models.
+    `correlations` are the rank correlations (Spearman) of each method with `exact`.
+    """
+
+    explained: Logit
+    score: float
+    baseline: float
+    methods: tuple[Attributions, ...]
+    exact: Floats | None = None
+    bias: float = 0.0
+    correlations: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user."""
+        return tuple(dict.fromkeys(note for each in self.methods for note in each.notes))
+
+    @property
+    def by_method(self) -> dict[str, Floats]:
+        """The values by word of each method, and of `exact`."""
+        values: dict[str, Floats] = {each.method: each.values for each in self.methods}
+        return values if self.exact is None else {**values, "exact": self.exact}
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of `rows`."""
+        return ["word", *self.by_method]
+
+    def rows(self) -> list[list[str]]:
+        """Return a table row for each word: the word and its value by each method."""
+        return [
+            [visible(word, spaces=True), *(f"{float(values[number]):+.4f}" for values in self.by_method.values())]
+            for number, word in enumerate(self.words)
+        ]
+
+    def checks(self) -> list[str]:
+        """Return lines of text: score and baseline, the completeness of each method, the rank correlations."""
+        versus = "" if self.versus is None else f" minus {visible(self.versus, spaces=True)}"
+        name = visible(self.target, spaces=True) + versus
+        lines = [f"logit of {name}: {self.score:+.4f}; with reference embeddings: {self.baseline:+.4f}"]
+        lines += [each.check() for each in self.methods]
+        if self.exact is not None:
+            lines.append(f"exact: sum {self.exact.sum():+.4f}; the logit is this plus the bias {self.bias:+.4f}")
+            correlations = ", ".join(f"{method} {value:.2f}" for method, value in self.correlations.items())
+            lines.append(f"rank correlation with the exact contributions: {correlations}")
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `look attribution --json`."""
+        return {
+            "words": list(self.words),
+            "target": self.target,
+            "versus": self.versus,
+            "score": self.score,
+            "baseline": self.baseline,
+            "methods": {
+                each.method: {
+                    "values": each.values.tolist(),
+                    "tokens": list(each.tokens),
+                    "token_values": each.token_values.tolist(),
+                    "gap": each.gap,
+                    "steps": each.steps,
+                    "rank_correlation": self.correlations.get(each.method),
+                }
+                for each in self.methods
+            },
+            "exact": None if self.exact is None else self.exact.tolist(),
+            "bias": None if self.exact is None else self.bias,
+            "notes": list(self.notes),
+        }
+
+    def _repr_html_(self) -> str:
+        return html.table(self.columns, self.rows()) + html.lines([*self.checks(), *self.notes])
+
+
+def attributions(
+    subject: Subject,
+    text: str,
+    target: Target | None = None,
+    versus: str | int | None = None,
+    method: Method = "integrated",
+    *,
+    instead: Instead = "mean",
+    steps: int | None = None,
+) -> Attributions:
+    """Return the attribution of a logit to the words of a text by one method."""
+    explained = find_logit(subject, text, target, versus)
+    check_contextualise(explained)
+    return attribute(explained, method, instead=instead, steps=steps)
+
+
+def compare_methods(
+    subject: Subject,
+    text: str,
+    target: Target | None = None,
+    versus: str | int | None = None,
+    methods: Sequence[Method] = METHODS,
+    *,
+    instead: Instead = "mean",
+    steps: int | None = None,
+) -> ComparedAttributions:
+    """Return the attributions of a logit by several methods and, for a Backpack, its exact contributions."""
+    explained = find_logit(subject, text, target, versus)
+    check_contextualise(explained)
+    attributions = tuple(attribute(explained, method, instead=instead, steps=steps) for method in methods)
+    compared = ComparedAttributions(explained, attributions[0].score, attributions[0].baseline, attributions)
+    if not isinstance(explained.encoder, Backpack):
+        return compared
+    (exact,) = project([explained])
+    values = exact.centred.sum(axis=1)
+    correlations: dict[str, float] = {each.method: spearman(each.values, values) for each in attributions}
+    return replace(compared, exact=values, bias=exact.bias + exact.constant, correlations=correlations)
 
 
 def attribute(
-    asked: Asked, method: Method = "integrated", *, instead: Instead = "mean", steps: int | None = None
+    explained: Logit, method: Method = "integrated", *, instead: Instead = "mean", steps: int | None = None
 ) -> Attributions:
-    """Return what each token adds to a score.
+    """Return the attribution of a logit to the tokens of its text.
 
-    `occlusion` puts another vector in the place of one token after another: what the score loses is the token's.
-    `gradient` is the score's slope at the text, times how far each vector is from the other. `integrated` is the same
-    with the mean of the slopes on the way there from the other vector in every place (Gauss-Legendre): its values add
-    up but for the error of the sum, and without `steps` it takes as many as make that small, within reason.
+    `occlusion` is the decrease of the logit if the embedding of a token is replaced by the reference. `gradient` is
+    the gradient at the text times the difference to the reference. `integrated` averages the gradient along the
+    straight line from the reference (Gauss-Legendre quadrature); by default with as many steps as completeness needs.
     """
-    with _answering(asked.encoder):
-        x_TD, others_ND = _vectors(asked), _others(asked.encoder, instead)
+    for name, value, known in (("method", method, METHODS), ("instead", instead, INSTEADS)):
+        if value not in known:
+            raise SettingsError(f"{name}={value} is unknown; expected {' or '.join(known)}")
+    if steps is not None and steps < 1:
+        raise SettingsError(f"steps={steps} is too small; expected 1 or more")
+    with _gradients(explained.encoder):
+        x_TD, references_ND = _embeddings(explained), _references(explained.encoder, instead)
         with torch.no_grad():
-            score = asked.of_vectors(x_TD[None]).item()
-            baseline = np.mean([asked.of_vectors(other_D.expand(1, *x_TD.shape)).item() for other_D in others_ND])
+            score = _values(explained, x_TD[None]).item()
+            baselines = [_values(explained, each_D.expand(1, *x_TD.shape)).item() for each_D in references_ND]
+        baseline = float(np.mean(baselines))
         if method == "occlusion":
-            return Attributions(method, _occluded(asked, x_TD, others_ND), score, float(baseline))
+            return Attributions(method, explained, _occlusion(explained, x_TD, references_ND), score, baseline)
         if method == "gradient":
-            slopes_T = _sloped(asked, x_TD, others_ND.mean(dim=0, keepdim=True), np.ones(1), np.ones(1))
-            return Attributions(method, slopes_T, score, float(baseline))
-        tried = steps or FIRST_STEPS
+            mean_1D, one = references_ND.mean(dim=0, keepdim=True), np.ones(1)
+            return Attributions(method, explained, _gradient(explained, x_TD, mean_1D, one, one), score, baseline)
+        count = steps or FIRST_STEPS
         while True:
-            values_T = _sloped(asked, x_TD, others_ND, *_points(tried))
-            found = Attributions(method, values_T, score, float(baseline), tried)
-            if steps or found.is_complete or 2 * tried * len(others_ND) > MOST_STEPS:
-                return found
-            tried *= 2
+            values_T = _gradient(explained, x_TD, references_ND, *_quadrature(count))
+            attributions = Attributions(method, explained, values_T, score, baseline, count)
+            if steps or attributions.is_complete or 2 * count * len(references_ND) > MAX_STEPS:
+                return attributions
+            count *= 2
 
 
-def exact(asked: Asked) -> contributions.Contributions:
-    """Return what the senses of each token of a Backpack add to a score: nothing of it is approximated."""
-    ids_T, directions_CD = asked.ids_T.cpu().numpy(), asked.direction_D[None]
-    with _answering(asked.encoder):
-        (found,) = contributions.along(asked.encoder, ids_T, asked.shares_T, directions_CD, [asked.constant])
-    return found
-
-
-def check_vectors(asked: Asked) -> None:
-    """Raise an error if the encoder cannot be asked about vectors, or makes something else of them than of words."""
-    encoder = asked.encoder
-    if isinstance(encoder, Backpack) and not isinstance(encoder.sense_network, SenseNetwork):
+def check_contextualise(explained: Logit) -> None:
+    """Raise an error if the encodings of a text cannot be computed from its embeddings."""
+    encoder = explained.encoder
+    if isinstance(encoder, Backpack) and encoder.settings.sense_source == "table":
         raise SettingsError(
-            "the senses of this Backpack stand in a table: they belong to words, and vectors have none",
-            "look at its contributions, which are exact; or train one with model.sense_source=network",
+            "model.sense_source=table: senses are looked up by token id, not computed from embeddings",
+            "use `satchel look contributions`, which is exact, or train with model.sense_source=network",
         )
-    remedy = "its contextualise must make of the vectors of words what its encode makes of the words"
-    with _answering(encoder), torch.no_grad():
-        x_TD = _vectors(asked)
-        own_RTD = asked.encoded_words()
+    remedy = "contextualise() applied to embeddings must equal encode() applied to their ids"
+    with _gradients(encoder), torch.no_grad():
+        parts = explained.ids_T[None].split(_window(explained), dim=1)
+        expected_RTD = torch.cat([encoder.encode(part) for part in parts], dim=1)
         try:
-            apart = (asked.encoded(x_TD[None]) - own_RTD).abs().max()
+            difference = (_encode(explained, _embeddings(explained)[None]) - expected_RTD).abs().max()
         except (AssertionError, NotImplementedError) as error:
-            raise SettingsError(f"{type(encoder).__name__} makes nothing of vectors: {error}", remedy) from error
-    if apart > SAME * own_RTD.abs().max():
-        raise SettingsError(f"{type(encoder).__name__} makes something else of vectors than of their words", remedy)
+            raise SettingsError(f"{type(encoder).__name__} cannot encode embeddings: {error}", remedy) from error
+    if difference > ENCODING_TOLERANCE * expected_RTD.abs().max():
+        raise SettingsError(f"{type(encoder).__name__} encodes embeddings differently from their ids", remedy)
 
 
-# --- how they are computed -----------------------------------------------------------------------------
+# --- computation ----------------------------------------------------------------------------------------
 
 
-def _vectors(asked: Asked) -> Tensor:
-    """Return the vectors of a text (T, D)."""
+def _values(explained: Logit, x_RTD: Tensor) -> Tensor:
+    """Return the logit for each row of embeddings, in double precision."""
+    used = explained.weights_T.nonzero().flatten()
+    encoded_RTD = _encode(explained, x_RTD)[:, used].double()
+    return (
+        torch.einsum("rtd,t->rd", encoded_RTD, explained.weights_T[used]) @ explained.direction_D + explained.constant
+    )
+
+
+def _encode(explained: Logit, x_RTD: Tensor) -> Tensor:
+    """Return the encodings of rows of embeddings. Long texts are encoded in windows of the context length."""
+    encoder, parts = explained.encoder, x_RTD.split(_window(explained), dim=1)
+    return torch.cat([encoder.encoded(encoder.contextualise(part)) for part in parts], dim=1)
+
+
+def _window(explained: Logit) -> int:
+    return explained.encoder.context or len(explained.ids_T)
+
+
+def _embeddings(explained: Logit) -> Tensor:
+    """Return the embeddings (T, D) of the text."""
     with torch.no_grad():
-        return asked.encoder.embed(asked.ids_T[None])[0]
+        return explained.encoder.embed(explained.ids_T[None])[0]
 
 
-def _others(encoder: Encoder, instead: Instead) -> Tensor:
-    """Return what is put in the place of tokens: (N, D), one vector or several. The same words are drawn always."""
+def _references(encoder: Encoder, instead: Instead) -> Tensor:
+    """Return the reference embeddings (N, D). The sample is the same in each call."""
     table_VD = encoder.embedding.weight.detach()
     if instead == "mean":
         return table_VD.double().mean(dim=0, keepdim=True).to(table_VD)
-    drawn = torch.randperm(len(table_VD), generator=torch.Generator().manual_seed(0))[:WORDS_DRAWN]
-    return table_VD[drawn.to(table_VD.device)]
+    sample = torch.randperm(len(table_VD), generator=torch.Generator().manual_seed(0))[:SAMPLED_WORDS]
+    return table_VD[sample.to(table_VD.device)]
 
 
-def _occluded(asked: Asked, x_TD: Tensor, others_ND: Tensor) -> Floats:
-    """Return what the score loses on average where one vector after another is another."""
-    places = torch.arange(len(x_TD), device=x_TD.device).repeat_interleave(len(others_ND))
-    others = others_ND.repeat(len(x_TD), 1)
-    lost, whole = [], x_TD.new_empty(0)
-    rows = _rows_at_once(x_TD)
+def _occlusion(explained: Logit, x_TD: Tensor, references_ND: Tensor) -> Floats:
+    """Return the mean decrease of the logit over all references that replace a token, for each token."""
+    positions = torch.arange(len(x_TD), device=x_TD.device).repeat_interleave(len(references_ND))
+    references = references_ND.repeat(len(x_TD), 1)
+    decreases, whole_R = [], x_TD.new_empty(0)
+    rows = _batch_rows(x_TD)
     with torch.no_grad():
-        for places_R, others_RD in zip(places.split(rows), others.split(rows), strict=True):
-            x_RTD = x_TD.repeat(len(places_R), 1, 1)
-            if len(whole) != len(places_R):
-                # Rows of one batch may be rounded each its own way: a row is compared with itself.
-                whole = asked.of_vectors(x_RTD)
-            x_RTD[torch.arange(len(places_R)), places_R] = others_RD
-            lost.append(whole - asked.of_vectors(x_RTD))
-    return np.asarray(torch.cat(lost).view(len(x_TD), -1).mean(dim=1).cpu().numpy())
+        for positions_R, references_RD in zip(positions.split(rows), references.split(rows), strict=True):
+            x_RTD = x_TD.repeat(len(positions_R), 1, 1)
+            if len(whole_R) != len(positions_R):
+                # Rounding depends on the row and the size of a batch: compare each row with the same row of the text.
+                whole_R = _values(explained, x_RTD)
+            x_RTD[torch.arange(len(positions_R)), positions_R] = references_RD
+            decreases.append(whole_R - _values(explained, x_RTD))
+    return np.asarray(torch.cat(decreases).view(len(x_TD), -1).mean(dim=1).cpu().numpy())
 
 
-def _sloped(asked: Asked, x_TD: Tensor, others_ND: Tensor, points_K: Floats, weights_K: Floats) -> Floats:
-    """Return the score's slope, averaged over points on the way to each vector, times how far it is to go there.
+def _gradient(explained: Logit, x_TD: Tensor, references_ND: Tensor, points_K: Floats, weights_K: Floats) -> Floats:
+    """Return the weighted mean gradient at K points between reference (0) and text (1), times their difference.
 
-    All of the way is 1. Where there are several vectors to come from, it is the mean over them.
+    The result is the mean over all references.
     """
-    count, steps = len(others_ND), len(points_K)
+    count, steps = len(references_ND), len(points_K)
     points, weights = (torch.as_tensor(each, device=x_TD.device).repeat(count) for each in (points_K, weights_K))
-    others = others_ND.repeat_interleave(steps, dim=0)
+    references = references_ND.repeat_interleave(steps, dim=0)
     values_T = torch.zeros(len(x_TD), dtype=torch.float64, device=x_TD.device)
-    for part in torch.arange(count * steps).split(_rows_at_once(x_TD)):
-        others_R1D, points_R11 = others[part, None], points[part, None, None].to(x_TD)
-        far_RTD = x_TD - others_R1D
-        x_RTD = (others_R1D + points_R11 * far_RTD).requires_grad_()
-        (slopes_RTD,) = torch.autograd.grad(asked.of_vectors(x_RTD).sum(), x_RTD)
-        values_T += torch.einsum("r,rtd,rtd->t", weights[part] / count, slopes_RTD.double(), far_RTD.double())
+    for part in torch.arange(count * steps).split(_batch_rows(x_TD)):
+        references_R1D, points_R11 = references[part, None], points[part, None, None].to(x_TD)
+        difference_RTD = x_TD - references_R1D
+        x_RTD = (references_R1D + points_R11 * difference_RTD).requires_grad_()
+        (gradients_RTD,) = torch.autograd.grad(_values(explained, x_RTD).sum(), x_RTD)
+        values_T += torch.einsum("r,rtd,rtd->t", weights[part] / count, gradients_RTD.double(), difference_RTD.double())
     return np.asarray(values_T.cpu().numpy())
 
 
-def _rows_at_once(x_TD: Tensor) -> int:
-    return max(1, VECTORS_AT_ONCE // len(x_TD))
+def _batch_rows(x_TD: Tensor) -> int:
+    return max(1, BATCH_TOKENS // len(x_TD))
 
 
 @cache
-def _points(steps: int) -> tuple[Floats, Floats]:
-    """Return where on the way from 0 to 1 to look, and how much each point counts: exact for polynomials."""
+def _quadrature(steps: int) -> tuple[Floats, Floats]:
+    """Return the points and weights of Gauss-Legendre quadrature on [0, 1]."""
     points, weights = np.polynomial.legendre.leggauss(steps)
     return (points + 1) / 2, weights / 2
 
 
 @contextlib.contextmanager
-def _answering(encoder: Encoder) -> Iterator[None]:
-    """Run the block with the encoder in evaluation mode and with gradients."""
+def _gradients(encoder: Encoder) -> Iterator[None]:
+    """Set the encoder to evaluation mode with gradients enabled, also inside `torch.inference_mode`."""
     # cuDNN's recurrent layers have a backward pass in training mode only.
     with (
         evaluation_mode(encoder),

@@ -1,16 +1,17 @@
-"""The lens: what each layer of a network would have said, had it been the last one.
+"""Logit lens: the predictions that the head would make from the hidden states of each layer.
 
-Letters: L layers, T time, D width, V words or labels.
+Shapes: L layers, T time, D width, V tokens or tags.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from satchel.errors import SettingsError
+from satchel.inspection.subject import Subject, class_name
 from satchel.inspection.trace import Array, Trace
 from satchel.models.recurrent import Recurrent
 from satchel.models.transformer import Transformer
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lens:
-    """What each layer would have said at each position of a text, and what it thought of what was said.
+    """Predictions from the hidden states of each layer at each position of a text.
 
-    `layers` are names of sites; `said` (L, T) the likeliest, `chances` its probability; `ranks` (from 1) and `nats`
-    those of the next token, or of the tag that was given. Where there is none, 0 and nan.
+    `layers` are site names, `said` (L, T) the most probable tokens or tags and `chances` their probabilities. `ranks`
+    (from 1) and `nats` (surprisal) belong to the `targets`: the next token or the predicted tag; 0 and nan after the
+    last target.
     """
 
     tokens: tuple[str, ...]
@@ -38,7 +40,7 @@ class Lens:
     nats: Floats
 
     def picture(self) -> "Figure":
-        """Return what each layer would have said as words, and the probability it gave to what came as a colour."""
+        """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
         from satchel import charts
 
         return charts.logit_lens(self.tokens, self.layers, self.said, self.nats, self.ranks, targets=self.targets)
@@ -47,33 +49,39 @@ class Lens:
         return self.picture()._repr_mimebundle_(include, exclude)
 
 
-def of_trace(network: nn.Module, trace: Trace, names: Sequence[str]) -> Lens:
-    """Return the lens of a trace: each layer's hidden states, through the last norm and the head."""
-    encoder, head = getattr(network, "encoder", None), getattr(network, "head", None)
-    if not isinstance(encoder, (Transformer, Recurrent)) or head is None:
+def logit_lens(subject: Subject, trace: Trace) -> Lens:
+    """Return the logit lens of a trace: the final norm and the head applied to the hidden states of each layer."""
+    if subject.task not in ("lm", "tag"):
         raise SettingsError(
-            "its layers do not end in words: only those of transformers and recurrent networks do",
-            "of a Backpack look at contributions",
+            f"the logit lens is for language models and taggers, not for task={subject.task}",
+            "see `satchel look attribution` or `satchel look alignment`",
         )
-    sites = [name for name in trace.hidden if name != "encoded"]
+    network = subject.network
+    encoder = getattr(network, "encoder", None)
+    if not isinstance(encoder, (Transformer, Recurrent)):
+        raise SettingsError(
+            "the logit lens needs a transformer or a recurrent network, whose layers share the space of the head",
+            "for a Backpack see `satchel look contributions`",
+        )
+    layers = [name for name in trace.hidden if name != "encoded"]
     norm = encoder.norm if isinstance(encoder, Transformer) else nn.Identity()
     said, chances, ranks, nats = [], [], [], []
+    targets_N = torch.as_tensor(trace.targets.ids, dtype=torch.long)
     with inference(network):
-        for site in sites:
-            logprobs_TV: Tensor = head(norm(trace.tensor(site))).double().log_softmax(dim=-1)
-            best_T = logprobs_TV.argmax(dim=-1)
-            said.append(tuple(names[int(place)] for place in best_T))
-            chances.append(logprobs_TV.amax(dim=-1).exp().cpu().numpy())
-            # What follows the last word of a text was not asked for.
-            found = [_asked(logprobs_V, id_) for logprobs_V, id_ in zip(logprobs_TV, trace.told.ids, strict=False)]
-            found += [(0, float("nan"))] * (len(logprobs_TV) - len(found))
-            ranks.append([rank for rank, _ in found])
-            nats.append([cost for _, cost in found])
+        for layer in layers:
+            logprobs_TV: Tensor = network.head(norm(trace.tensor(layer))).cpu().double().log_softmax(dim=-1)
+            said.append(tuple(class_name(subject, number) for number in logprobs_TV.argmax(dim=-1).tolist()))
+            chances.append(logprobs_TV.amax(dim=-1).exp().numpy())
+            logprobs_N1 = logprobs_TV[: len(targets_N)].gather(1, targets_N[:, None])
+            # A stream has no target after the last token.
+            missing = (0, len(logprobs_TV) - len(targets_N))
+            ranks_N = 1 + (logprobs_TV[: len(targets_N)] > logprobs_N1).sum(dim=1)
+            ranks.append(np.pad(ranks_N.numpy(), missing))
+            nats.append(np.pad(-logprobs_N1[:, 0].numpy(), missing, constant_values=np.nan))
     return Lens(
-        trace.tokens, trace.told.tokens, tuple(sites), tuple(said), np.array(chances), np.array(ranks), np.array(nats)
+        trace.tokens,
+        trace.targets.tokens,
+        tuple(layers),
+        tuple(said),
+        *(np.array(values) for values in (chances, ranks, nats)),
     )
-
-
-def _asked(logprobs_V: Tensor, id_: int) -> tuple[int, float]:
-    """Return the rank of a word, and how surprising it would have been."""
-    return 1 + int((logprobs_V > logprobs_V[id_]).sum()), -float(logprobs_V[id_])

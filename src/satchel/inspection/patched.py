@@ -1,62 +1,75 @@
-"""Views of a network: the same weights, and other values at some of its sites.
-
-A view is a network like any other. Whatever can be asked of the one can be asked of the other, and neither notices.
-"""
+"""Patched networks: copies that share the parameters of a network and change the values at some of its sites."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from satchel.errors import SettingsError
+from satchel.inspection.sites import site_paths, unknown_site
+from satchel.inspection.subject import Subject
 from satchel.ngram.tables import Table
-from satchel.nn.sites import Site, sites
+from satchel.nn.sites import Site
 
-Change = Callable[[Tensor], Tensor]  # what becomes of the value that passes a site
+# Function of the value at a site that returns its replacement.
+Patch = Callable[[Tensor], Tensor]
 N = TypeVar("N", bound=nn.Module)
+S = TypeVar("S", bound=Subject)
 
 
-class ChangedSite(Site):
-    """A site that changes what passes it. Whoever watches it sees what it became."""
+class PatchedSite(Site):
+    """A site that replaces the value passing through it; hooks receive the replacement."""
 
-    def __init__(self, *changes: Change) -> None:
+    def __init__(self, *patches: Patch) -> None:
         super().__init__()
-        self.changes = changes
+        self.patches = patches
 
     def forward(self, value: Tensor) -> Tensor:
-        """Return what becomes of the value."""
-        for change in self.changes:
-            value = change(value)
+        """Return the replacement of a value."""
+        for patch in self.patches:
+            value = patch(value)
         return super().forward(value)
 
     @property
     def is_hooked(self) -> bool:
+        """True: values that are computed only for their site must be computed."""
         return True
 
 
-def view(network: N, changes: Mapping[str, Change]) -> N:
-    """Return a network of the same parameters in which some sites change what passes them.
+def patched(network: N, patches: Mapping[str, Patch]) -> N:
+    """Return a copy of a network with patched sites, by their public names (`satchel.inspection.sites`).
 
-    Only what holds the parameters together is made again: they are shared, so that what one learns, the other knows.
-    Without a change it is the network itself. A view of a view has the changes of both.
+    Parameters, buffers and n-gram tables are shared with the network; caches are not. Without patches the network
+    itself is returned. Patching a patched network applies both patches.
     """
-    known = sites(network)
-    unknown = set(changes) - set(known)
-    if unknown:
-        raise SettingsError(f"there is no site {', '.join(sorted(unknown))}", f"there is {', '.join(known) or 'none'}")
-    if not changes:
+    paths = site_paths(network)
+    for name in patches:
+        if name not in paths:
+            raise unknown_site(name, network)
+    if not patches:
         return network
-    kept: dict[int, Any] = {id(part): part for part in _shared(network)}
-    for name, change in changes.items():
-        before = known[name]
-        kept[id(before)] = ChangedSite(*(before.changes if isinstance(before, ChangedSite) else ()), change)
-    return copy.deepcopy(network, kept)
+    memo: dict[int, Any] = {id(part): part for part in _shared(network)}
+    for name, patch in patches.items():
+        site = network.get_submodule(paths[name])
+        memo[id(site)] = PatchedSite(*(site.patches if isinstance(site, PatchedSite) else ()), patch)
+    return copy.deepcopy(network, memo)
 
 
 def _shared(network: nn.Module) -> Iterator[Any]:
-    """Yield the parameters, buffers and n-gram tables, which the copy shares; it has caches of its own."""
+    """Return the objects that a patched copy shares with its network."""
     yield from network.parameters()
     yield from network.buffers()
     for module in network.modules():
         yield from (value for value in vars(module).values() if isinstance(value, Table))
+
+
+def with_network(subject: S, network: nn.Module) -> S:
+    """Return a copy of a model that uses another network of the same shape, without the cached results of the model."""
+    changed = copy.copy(subject)
+    for name in [name for name in vars(changed) if isinstance(getattr(type(subject), name, None), cached_property)]:
+        del vars(changed)[name]
+    if network is not subject.network:
+        changed.network, changed.predictor = network, copy.copy(subject.predictor)
+        changed.predictor.network = network
+    return changed

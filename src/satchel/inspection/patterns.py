@@ -1,12 +1,13 @@
-"""Patterns: does a map make sense? How much of its weight is where one would expect it, beside what chance would give.
+"""Attention patterns: the attention weight of each head on the positions that a pattern expects.
 
-A pattern is a function of tokens: it says, for every place that looks, which places it is expected to look at. What
-it says is held against a map; where nothing is expected, nothing is judged.
-Letters: T time, S time of what is looked at, H heads.
+A pattern is a function of tokens that returns the expected key positions of each query position. Queries without an
+expected position are ignored.
+Shapes: T time, S source time, H heads.
 """
 
+import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +15,26 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel.datasets import roles
-from satchel.errors import SettingsError
-from satchel.inspection.trace import Maps
+from satchel.errors import DataError, SettingsError
+from satchel.inspection.alignment import training_lexicon
+from satchel.inspection.subject import Subject
+from satchel.inspection.trace import AttentionMaps, Trace
 from satchel.predictor import Floats
 
-Places = npt.NDArray[np.bool_]  # (T, S): where each place is expected to look
-# Of tokens; where a translation looks at its source, of what is written and of the source.
-Pattern = Callable[..., Places]
+# (T, S): whether a key position is expected for a query position.
+Expected = npt.NDArray[np.bool_]
+# Function of the tokens; for cross-attention, of the target and the source tokens.
+Pattern = Callable[..., Expected]
+# A text; for a translator also a pair of source and target.
+Text = str | tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a map fits a pattern, over the `queries` places that are expected to look somewhere.
+    """Agreement of attention weights with a pattern, over the `queries` that have an expected position.
 
-    `weight` is the mean weight on the expected places, `chance` what it would be if all that is seen got the same, and
-    `hits` the share of queries that look most at an expected place.
+    `weight` is the mean weight on the expected positions, `chance` that of uniform attention, and `hits` the share of
+    queries whose largest weight is on an expected position.
     """
 
     weight: float
@@ -39,7 +45,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class HeadFit:
-    """How well a head fits a pattern."""
+    """Agreement of one head with a pattern; see `Fit`."""
 
     layer: int
     head: int
@@ -50,60 +56,74 @@ class HeadFit:
     queries: int
 
 
-# --- patterns ----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Patterns:
+    """Agreement of each head with each pattern over several texts: by pattern, the best heads first."""
+
+    rows: tuple[HeadFit, ...]
+    texts: int
+
+    def best(self, pattern: str) -> HeadFit:
+        """Return the head that agrees best with a pattern."""
+        names = list(dict.fromkeys(row.pattern for row in self.rows))
+        _check_names([pattern], names)
+        return next(row for row in self.rows if row.pattern == pattern)
 
 
-def same(tokens: Sequence[str], source: Sequence[str] | None = None) -> Places:
-    """The same token elsewhere; in a source, anywhere."""
+# --- patterns -------------------------------------------------------------------------------------------
+
+
+def same(tokens: Sequence[str], source: Sequence[str] | None = None) -> Expected:
+    """Return the other positions of the same token; with a source, all its positions there."""
     keys = tokens if source is None else source
-    alike_TS = np.array([[query == key for key in keys] for query in tokens], bool).reshape(len(tokens), len(keys))
-    return alike_TS if source is not None else alike_TS & ~itself(tokens)
+    equal_TS = np.array([[query == key for key in keys] for query in tokens], bool).reshape(len(tokens), len(keys))
+    return equal_TS if source is not None else equal_TS & ~itself(tokens)
 
 
-def earlier(tokens: Sequence[str]) -> Places:
-    """The same token, earlier."""
+def earlier(tokens: Sequence[str]) -> Expected:
+    """Return the earlier positions of the same token."""
     return np.tril(same(tokens), -1)
 
 
-def itself(tokens: Sequence[str]) -> Places:
-    """The place itself."""
+def itself(tokens: Sequence[str]) -> Expected:
+    """Return the query position itself."""
     return np.eye(len(tokens), dtype=bool)
 
 
-def new(tokens: Sequence[str]) -> Places:
-    """The place itself, where a token stands that has not stood before."""
+def new(tokens: Sequence[str]) -> Expected:
+    """Return the query position itself, for the first occurrence of a token."""
     return itself(tokens) & ~earlier(tokens).any(axis=1, keepdims=True)
 
 
-def previous(tokens: Sequence[str]) -> Places:
-    """The place before."""
+def previous(tokens: Sequence[str]) -> Expected:
+    """Return the position before the query."""
     return np.eye(len(tokens), k=-1, dtype=bool)
 
 
-def following(tokens: Sequence[str]) -> Places:
-    """The place after."""
+def following(tokens: Sequence[str]) -> Expected:
+    """Return the position after the query."""
     return np.eye(len(tokens), k=1, dtype=bool)
 
 
-def first(tokens: Sequence[str]) -> Places:
-    """The first place of all."""
-    return at([(place, 0) for place in range(len(tokens))], tokens)
+def first(tokens: Sequence[str]) -> Expected:
+    """Return the first position."""
+    return at([(position, 0) for position in range(len(tokens))], tokens)
 
 
-def at(pairs: Iterable[tuple[int, int]], tokens: Sequence[str], source: Sequence[str] | None = None) -> Places:
-    """Return what is expected where it is known place by place: pairs of who looks, and who is looked at."""
-    places_TS = np.zeros((len(tokens), len(tokens if source is None else source)), bool)
+def at(pairs: Iterable[tuple[int, int]], tokens: Sequence[str], source: Sequence[str] | None = None) -> Expected:
+    """Return the expected positions given as pairs of query and key."""
+    expected_TS = np.zeros((len(tokens), len(tokens if source is None else source)), bool)
     for query, key in pairs:
-        places_TS[query, key] = True
-    return places_TS
+        expected_TS[query, key] = True
+    return expected_TS
 
 
 def of_role(role: str) -> Pattern:
-    """Return the pattern of a role in sentences of @roles."""
+    """Return the pattern of a grammatical role in sentences of @roles."""
     return lambda tokens: at(roles.expected_attention(tokens)[role], tokens)
 
 
-# What can be asked of any text, and then what is known of the sentences of @roles.
+# Patterns of any text, and those of sentences of @roles.
 GENERAL: dict[str, Pattern] = {
     "same": same,
     "earlier": earlier,
@@ -116,29 +136,29 @@ GENERAL: dict[str, Pattern] = {
 PATTERNS: dict[str, Pattern] = {**GENERAL, **{role: of_role(role) for role in roles.expected_attention(())}}
 
 
-# --- maps against patterns ---------------------------------------------------------------------------
+# --- agreement with attention weights -------------------------------------------------------------------
 
 
-def fit(map_TS: npt.NDArray[Any], places_TS: Places, *, causal: bool = False) -> Fit | None:
-    """Return how well a map fits a pattern; None where nothing is expected that can be seen."""
-    sums = _sums(map_TS, places_TS, causal)
+def fit(weights_TS: npt.NDArray[Any], expected_TS: Expected, *, causal: bool = False) -> Fit | None:
+    """Return the agreement of attention weights with a pattern; None if no expected position is visible."""
+    sums = _sums(weights_TS, expected_TS, causal)
     return Fit(*_means(sums)) if sums[3] else None
 
 
-def rank(looked: Iterable[tuple[Maps, Mapping[str, Places]]], *, causal: bool = False) -> list[HeadFit]:
-    """Return how well every head fits every pattern over some texts: pattern by pattern, the best heads first.
+def rank(texts: Iterable[tuple[AttentionMaps, Mapping[str, Expected]]], *, causal: bool = False) -> list[HeadFit]:
+    """Return the agreement of every head with every pattern over several texts: by pattern, the best heads first.
 
-    Each text has its maps, of which no more than a layer is there at a time, and what is expected by name. A pattern
-    that expects nothing in any of them is left out.
+    Each text has its attention weights and the expected positions by pattern. Patterns without a visible expected
+    position in any text are omitted. Only one layer of weights is in memory at a time.
     """
     totals: defaultdict[tuple[str, int, int], Floats] = defaultdict(lambda: np.zeros(4))
-    for maps, expected in looked:
-        for layer, head, map_TS in maps.each():
-            for name, places_TS in expected.items():
-                totals[name, layer, head] += _sums(map_TS, places_TS, causal)
+    for maps, expected in texts:
+        for layer, head, weights_TS in maps.each():
+            for name, expected_TS in expected.items():
+                totals[name, layer, head] += _sums(weights_TS, expected_TS, causal)
     order = {name: number for number, name in enumerate(dict.fromkeys(name for name, _, _ in totals))}
-    found = [HeadFit(layer, head, name, *_means(sums)) for (name, layer, head), sums in totals.items() if sums[3]]
-    return sorted(found, key=lambda row: (order[row.pattern], -row.weight, row.layer, row.head))
+    rows = [HeadFit(layer, head, name, *_means(sums)) for (name, layer, head), sums in totals.items() if sums[3]]
+    return sorted(rows, key=lambda row: (order[row.pattern], -row.weight, row.layer, row.head))
 
 
 def _means(sums: Floats) -> tuple[float, float, float, int]:
@@ -146,23 +166,96 @@ def _means(sums: Floats) -> tuple[float, float, float, int]:
     return weight, chance, hits, int(sums[3])
 
 
-def _sums(map_TS: npt.NDArray[Any], places_TS: Places, causal: bool) -> Floats:
-    """Return weights, chances and hits summed over the queries that have something to look at, and their number."""
-    if map_TS.shape != places_TS.shape:
-        raise SettingsError(f"found a pattern of {places_TS.shape} places, expected {map_TS.shape}, one for each token")
-    times, keys = map_TS.shape
-    seen_TS = np.tri(times, keys, keys - times, dtype=bool) if causal else np.ones((times, keys), bool)
-    expected_TS = places_TS & seen_TS
-    asked = expected_TS.any(axis=1)
-    own, expected, seen = map_TS[asked].astype(np.float64), expected_TS[asked], seen_TS[asked]
-    # Those that get most alike share the hit: who looks everywhere hits no oftener than chance does.
-    most = (own == own.max(axis=1, keepdims=True, initial=0)) & seen
+def _sums(weights_TS: npt.NDArray[Any], expected_TS: Expected, causal: bool) -> Floats:
+    """Return the sums of weight, chance and hits over queries with a visible expected position, and their number."""
+    if weights_TS.shape != expected_TS.shape:
+        raise SettingsError(f"the pattern has the shape {expected_TS.shape}; expected {weights_TS.shape}")
+    times, keys = weights_TS.shape
+    visible_TS = np.tri(times, keys, keys - times, dtype=bool) if causal else np.ones((times, keys), bool)
+    expected_TS = expected_TS & visible_TS
+    queries = expected_TS.any(axis=1)
+    weights, expected, visible = weights_TS[queries].astype(np.float64), expected_TS[queries], visible_TS[queries]
+    # Equal largest weights share the hit, so that uniform attention scores at chance.
+    largest = (weights == weights.max(axis=1, keepdims=True, initial=0)) & visible
     return np.array(
         [
-            (own * expected).sum(),
-            (expected.sum(axis=1) / seen.sum(axis=1)).sum(),
-            ((most & expected).sum(axis=1) / most.sum(axis=1)).sum(),
-            asked.sum(),
+            (weights * expected).sum(),
+            (expected.sum(axis=1) / visible.sum(axis=1)).sum(),
+            ((largest & expected).sum(axis=1) / largest.sum(axis=1)).sum(),
+            queries.sum(),
         ],
         np.float64,
     )
+
+
+# --- patterns of a model --------------------------------------------------------------------------------
+
+
+def find_patterns(
+    subject: Subject,
+    texts: Sequence[Text],
+    traced: Callable[[Text], Trace],
+    patterns: Sequence[str] | Mapping[str, Pattern] | None = None,
+) -> Patterns:
+    """Return the agreement of all heads of a model with patterns, given by name or as functions of tokens.
+
+    `traced` returns the trace of a text. The default patterns are those that apply to any text. For a translator the
+    cross-attention is compared; its patterns are functions of the target and the source tokens.
+    """
+    if isinstance(texts, str) or not texts:
+        raise DataError("texts: expected a list of one or more texts")
+    is_pair = subject.task == "translate"
+    known, default = PATTERNS, GENERAL
+    if is_pair:
+        known = default = {"same": same, "aligned": _aligned(subject)}
+    if not isinstance(patterns, Mapping):
+        names = list(default if patterns is None else patterns)
+        _check_names(names, list(known))
+        chosen: Mapping[str, Pattern] = {name: known[name] for name in names}
+    else:
+        chosen = patterns
+    is_causal = not is_pair and bool(getattr(getattr(subject.network, "encoder", None), "causal", False))
+    rows = rank(_expected(map(traced, texts), chosen, is_pair), causal=is_causal)
+    missing = {} if patterns is None else {name for name in chosen if name not in {row.pattern for row in rows}}
+    if missing:
+        raise DataError(
+            f"{', '.join(missing)}: no query of these texts has a visible expected position",
+            "give other texts or other patterns",
+        )
+    return Patterns(tuple(rows), len(texts))
+
+
+def _check_names(names: Sequence[str], known: Sequence[str]) -> None:
+    if unknown := [name for name in names if name not in known]:
+        raise SettingsError(f"unknown pattern {', '.join(unknown)}", f"expected some of {', '.join(known)}")
+
+
+def _expected(
+    traces: Iterable[Trace], patterns: Mapping[str, Pattern], is_pair: bool
+) -> Iterator[tuple[AttentionMaps, dict[str, Expected]]]:
+    """Yield the attention weights of each text and the expected positions by pattern."""
+    for trace in traces:
+        maps = trace.cross if is_pair else trace.attention
+        if not len(maps):
+            raise SettingsError("this model has no attention weights", "use a transformer or a backpack")
+        # The queries of cross-attention are compared as the tokens that they predict.
+        tokens = (trace.targets.tokens, trace.source) if is_pair else (trace.tokens,)
+        yield maps, {name: pattern(*tokens) for name, pattern in patterns.items()}
+
+
+def _aligned(subject: Subject) -> Pattern:
+    """Return the pattern of the source token with the largest translation probability for each target token."""
+    target_ids, source_ids = (
+        {tokenizer.text_of(id_): id_ for id_ in range(tokenizer.size + 1)}
+        for tokenizer in (subject.tokenizer, subject.source_tokenizer)
+    )
+    lexicon = functools.cache(lambda: training_lexicon(subject))
+
+    def aligned(target: Sequence[str], source: Sequence[str]) -> Expected:
+        targets = np.array([target_ids[token] for token in target])
+        sources = np.array([source_ids[token] for token in source])
+        positions = lexicon().source_of(sources[:-1], targets[:-1]) if len(sources) > 1 else ()
+        # The boundary tokens at the ends correspond to each other.
+        return at([*enumerate(positions), (len(targets) - 1, len(sources) - 1)], target, source)
+
+    return aligned

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel.inspection.contributions import looked
+from satchel.inspection.contributions import record_senses
 from satchel.models.backpack import Backpack
 
 # A singular value of a word's senses this many times smaller than the largest adds nothing to their rank.
@@ -57,7 +57,7 @@ def sense_health(backpack: Backpack, texts: Sequence[Read]) -> SenseHealth:
 
 def _measured(backpack: Backpack, text: Read) -> tuple[Tensor, Tensor, Tensor]:
     """Return sums over positions, by sense: of entropies, of the lengths of what is added, and of what it is worth."""
-    weights_NTS, senses_SND = (part.float() for part in looked(backpack, text.ids))
+    weights_NTS, senses_SND = (part.float() for part in record_senses(backpack, text.ids))
     entropy_N = -torch.special.xlogy(weights_NTS / backpack.scale, weights_NTS / backpack.scale).sum(dim=(1, 2))
     amounts_N = torch.einsum("nts,sn->n", weights_NTS, senses_SND.norm(dim=-1))
     with torch.inference_mode():

@@ -1,169 +1,345 @@
-"""Senses: what each sense of a word promotes and suppresses, how alike words are in it, and how much it is used.
+"""Senses of words in a Backpack: promoted and suppressed tokens, similarity of words, and use in the training text.
 
-What all words share of a sense says nothing about any of them: it is taken away before anything is compared.
-
-Letters: V vocabulary, N senses, D width, W words, T tokens of a word or a text, K words shown.
+All comparisons subtract the mean of each sense over the vocabulary.
+Shapes: V vocabulary, N senses, D width, T tokens of a word or a text, K listed tokens, P occurrences of a word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel.inspection.contributions import weighed
+from satchel.charts import html
+from satchel.data.tokens import open_tokens
+from satchel.errors import DataError, SettingsError
+from satchel.evaluation.similarity import Agreement, agreement, read_ratings
+from satchel.inspection.contributions import sense_counts
+from satchel.inspection.subject import Subject, backpack_of, class_name
+from satchel.inspection.targets import known_ids, read_prefix
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
+from satchel.runs import folder as runs
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.words import words_of
 
-# Words of the vocabulary whose scores are made at once.
-WORDS_AT_ONCE = 64
-# A sense whose share is this part of an equal share is as good as never used.
+# Number of tokens of the training text in which the use of senses is measured.
+SAMPLED_TOKENS = 20_000
+# Number of tokens shown on each side of an occurrence.
+CONTEXT_TOKENS = 10
+# Number of tokens whose senses are computed in one batch.
+BATCH_TOKENS = 64
+# A sense is hardly used if its share is below this fraction of an equal share.
 HARDLY_USED = 0.1
+# Two senses of a word with a larger cosine similarity are reported as the same.
+SAME_SENSE = 0.95
 
 
 @dataclass(frozen=True)
-class Promoted:
-    """A sense: the tokens it makes likelier and those it makes less likely, most first, and by how much."""
+class Context:
+    """An occurrence of a word with the text before and after it."""
 
-    promotes: tuple[tuple[int, float], ...]
-    suppresses: tuple[tuple[int, float], ...]
-    coherence: float  # how alike the promoted tokens are to each other, from -1 to 1
+    before: str
+    word: str
+    after: str
 
-
-class SenseView:
-    """The senses of a Backpack language model, centred."""
-
-    def __init__(self, backpack: Backpack, outputs_VD: Tensor) -> None:
-        self.backpack = backpack
-        self._means_ND = backpack.mean_senses()
-        outputs = outputs_VD.detach().double()
-        # A constant added to all scores changes no probability.
-        self._outputs_VD = outputs - outputs.mean(dim=0)
-
-    def of_word(self, ids_T: Sequence[int]) -> Tensor:
-        """Return the (N, D) senses of a word; of several tokens, as much of each as counts at the last of them."""
-        ids = torch.tensor(ids_T, device=self._means_ND.device)
-        if len(ids_T) == 1:
-            with torch.inference_mode():
-                return self.backpack.lookup(ids)[0].double() - self._means_ND
-        shares_T = torch.zeros(len(ids_T), device=ids.device)
-        shares_T[-1] = 1
-        counts_TN, senses_TND = weighed(self.backpack, ids, shares_T)
-        shares_TN = counts_TN / counts_TN.sum(dim=0).clamp(min=1e-12)
-        return torch.einsum("tn,tnd->nd", shares_TN, senses_TND) - self._means_ND
-
-    def promoted(self, senses_ND: Tensor, top: int) -> list[Promoted]:
-        """Return what each sense of a word promotes and suppresses."""
-        scores_NV = senses_ND @ self._outputs_VD.T
-        return [self._promoted(scores_V, min(top, len(scores_V))) for scores_V in scores_NV]
-
-    def _promoted(self, scores_V: Tensor, top: int) -> Promoted:
-        high, low = scores_V.topk(top), scores_V.topk(top, largest=False)
-        vectors_KD = F.normalize(self._outputs_VD[high.indices], dim=-1)
-        alike = vectors_KD @ vectors_KD.T
-        pairs = max(1, top * (top - 1))
-        return Promoted(
-            tuple(zip(high.indices.tolist(), high.values.tolist(), strict=True)),
-            tuple(zip(low.indices.tolist(), low.values.tolist(), strict=True)),
-            float((alike.sum() - alike.diagonal().sum()) / pairs),
-        )
-
-    def nearest(self, senses_ND: Tensor, top: int, excluded: Sequence[int]) -> tuple[Floats, Ids]:
-        """Return, for each sense of a word, how alike the likest tokens are in it (N, K), and which they are."""
-        own_ND = F.normalize(senses_ND, dim=-1)
-        words = torch.arange(self.backpack.embedding.num_embeddings, device=own_ND.device)
-        parts = []
-        with torch.inference_mode():
-            for part in words.split(WORDS_AT_ONCE):
-                centred = F.normalize(self.backpack.lookup(part).double() - self._means_ND, dim=-1)
-                parts.append(torch.einsum("wnd,nd->nw", centred, own_ND))
-        alike_NV = torch.cat(parts, dim=1)
-        alike_NV[:, list(excluded)] = -torch.inf
-        best = alike_NV.topk(min(top, alike_NV.shape[1] - len(excluded)), dim=-1)
-        return best.values.cpu().numpy(), best.indices.cpu().numpy()
+    @property
+    def marked(self) -> str:
+        """The text with the word in brackets."""
+        return " ".join(filter(None, [self.before.strip(), f"[{self.word.strip()}]", self.after.strip()]))
 
 
 @dataclass(frozen=True)
-class Similarity:
-    """How alike two words are: by each sense, by the least alike, by all side by side, and by any two senses."""
+class Sense:
+    """One sense of a word.
 
+    `promotes` and `suppresses` are the tokens or labels with the largest and smallest logits of the sense vector, and
+    `coherence` is the mean cosine similarity of the promoted ones. `share` is the part of the sense in the total length
+    of the vectors that the word adds to encodings of the training text, None if the word does not occur there;
+    `same_as` is an earlier sense with nearly the same direction.
+    """
+
+    sense: int
+    promotes: tuple[tuple[str, float], ...]
+    suppresses: tuple[tuple[str, float], ...]
+    share: float | None
+    coherence: float
+    same_as: int | None
+    contexts: tuple[Context, ...] = ()
+
+    def is_hardly_used(self, senses: int) -> bool:
+        """Return whether the share is far below an equal share among `senses` senses."""
+        return self.share is not None and self.share < HARDLY_USED / senses
+
+
+@dataclass(frozen=True)
+class WordSenses:
+    """A word, its tokens and its senses."""
+
+    word: str
+    tokens: tuple[str, ...]
+    senses: tuple[Sense, ...]
+
+    def _repr_html_(self) -> str:
+        def listed(ranked: Sequence[tuple[str, float]]) -> str:
+            return ", ".join(name.strip() for name, _ in ranked)
+
+        rows = [
+            (str(each.sense), "" if each.share is None else f"{each.share:.0%}", *map(listed, lists))
+            for each in self.senses
+            for lists in [(each.promotes, each.suppresses)]
+        ]
+        return html.table(["sense", "share", "promotes", "suppresses"], rows, self.word)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The tokens most similar to a word in one sense, with their cosine similarities, largest first."""
+
+    sense: int
+    words: tuple[tuple[str, float], ...]
+
+    def _repr_html_(self) -> str:
+        rows = [(word.strip(), f"{similarity:.3f}") for word, similarity in self.words]
+        return html.table(["word", "cosine similarity"], rows, f"sense {self.sense}")
+
+
+@dataclass(frozen=True)
+class WordSimilarity:
+    """Cosine similarities of two words: of each sense, their minimum, of the concatenated senses, and the maximum
+    over all pairs of senses."""
+
+    first: str
+    second: str
     by_sense: tuple[float, ...]
     least: float
     joined: float
     any_pair: float
 
 
-def similarity(a_ND: Tensor, b_ND: Tensor) -> Similarity:
-    """Return how alike two words are by their senses: cosines."""
-    first, second = F.normalize(a_ND, dim=-1), F.normalize(b_ND, dim=-1)
-    by_sense = (first * second).sum(dim=-1)
-    joined = F.cosine_similarity(a_ND.flatten(), b_ND.flatten(), dim=0)
-    return Similarity(tuple(by_sense.tolist()), float(by_sense.min()), float(joined), float((first @ second.T).max()))
+class SenseVectors:
+    """Sense vectors of the vocabulary of a Backpack, of any task with a single text as input."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.tokenizer, self.backpack = subject, subject.tokenizer, backpack_of(subject)
+        self._means_ND = self.backpack.mean_senses()
+        outputs_VD = subject.network.head.weight.detach().double()
+        # A constant added to all logits does not change the softmax.
+        self._outputs_VD = outputs_VD - outputs_VD.mean(dim=0)
+
+    # --- senses of a word
+
+    def describe(self, word: str, top: int = 10, contexts: int = 0) -> WordSenses:
+        """Return the senses of a word, each with `top` promoted tokens and up to `contexts` occurrences."""
+        return self._describe(word.strip(), self._ids(word), top, contexts)
+
+    def describe_all(self, top: int = 10) -> Iterator[WordSenses]:
+        """Return the senses of each token of the vocabulary."""
+        for id_ in range(self.tokenizer.size):
+            if id_ != self.tokenizer.unknown:
+                yield self._describe(self.tokenizer.text_of(id_), [id_], top, 0)
+
+    def _describe(self, word: str, ids: list[int], top: int, contexts: int) -> WordSenses:
+        if top < 1 or contexts < 0:
+            raise SettingsError(f"top={top}, contexts={contexts}: expected top of 1 or more and contexts of 0 or more")
+        senses_ND, usage = self.of_ids(ids), self.usage
+        shares_N = usage.shares(ids) if usage else None
+        unit_ND = F.normalize(senses_ND, dim=-1)
+        is_same_NN = (unit_ND @ unit_ND.T > SAME_SENSE).tolist()
+        senses = []
+        for number, scores_V in enumerate(senses_ND @ self._outputs_VD.T):
+            high, low = (scores_V.topk(min(top, len(scores_V)), largest=largest) for largest in (True, False))
+            senses.append(
+                Sense(
+                    number,
+                    self._ranked(high.indices, high.values),
+                    self._ranked(low.indices, low.values),
+                    None if shares_N is None else float(shares_N[number]),
+                    _mean_cosine(self._outputs_VD[high.indices]),
+                    next((other for other in range(number) if is_same_NN[number][other]), None),
+                    tuple(self._contexts(ids, number, contexts)),
+                )
+            )
+        return WordSenses(word, tuple(map(self.tokenizer.text_of, ids)), tuple(senses))
+
+    def _ids(self, word: str) -> list[int]:
+        ids = known_ids(self.tokenizer, word)
+        if len(ids) > self.backpack.context:
+            raise DataError(
+                f"{word!r} has {len(ids):,} tokens; expected at most {self.backpack.context:,}, the context"
+            )
+        return ids
+
+    def _ranked(self, ids_K: Tensor, scores_K: Tensor) -> tuple[tuple[str, float], ...]:
+        names = [class_name(self.subject, number) for number in ids_K.tolist()]
+        return tuple(zip(names, scores_K.tolist(), strict=True))
+
+    def _contexts(self, ids: list[int], sense: int, count: int) -> Iterator[Context]:
+        for parts in self.usage.contexts(ids, sense, count) if self.usage and count else ():
+            yield Context(*map(self.tokenizer.decode, parts))
+
+    @cached_property
+    def usage(self) -> "SenseUsage | None":
+        """Use of the senses in a sample of the training text; None if the run folder does not contain it."""
+        path = self.subject.folder / runs.TRAIN_TOKENS
+        if not path.exists():
+            return None
+        ids = open_tokens(path, tokenizer=self.tokenizer).ids
+        pieces = sample_pieces(ids, self.tokenizer.boundary, self.backpack.context, SAMPLED_TOKENS)
+        return SenseUsage(self.backpack, pieces)
+
+    # --- sense vectors
+
+    def of_ids(self, ids_T: Sequence[int]) -> Tensor:
+        """Return the centred senses (N, D) of a word.
+
+        Each sense of a word of several tokens is the mean over its tokens, weighted by their sense weights at the last.
+        """
+        ids = torch.tensor(ids_T, device=self._means_ND.device)
+        if len(ids_T) == 1:
+            with torch.inference_mode():
+                return self.backpack.lookup(ids)[0].double() - self._means_ND
+        last_T = (torch.arange(len(ids_T), device=ids.device) == len(ids_T) - 1).float()
+        counts_TN, senses_TND = sense_counts(self.backpack, ids, last_T)
+        shares_TN = counts_TN / counts_TN.sum(dim=0).clamp(min=1e-12)
+        return torch.einsum("tn,tnd->nd", shares_TN, senses_TND) - self._means_ND
+
+    def batches(self) -> Iterator[Tensor]:
+        """Return the centred senses (B, N, D) of the whole vocabulary in batches."""
+        ids_V = torch.arange(self.backpack.embedding.num_embeddings, device=self._means_ND.device)
+        for ids in ids_V.split(BATCH_TOKENS):
+            with torch.inference_mode():
+                senses_BND = self.backpack.lookup(ids).double() - self._means_ND
+            yield senses_BND
+
+    def one_sense(self, sense: int) -> Floats:
+        """Return one centred sense (V, D) of the whole vocabulary."""
+        senses = len(self._means_ND)
+        if not 0 <= sense < senses:
+            raise SettingsError(f"sense {sense} does not exist; expected 0 to {senses - 1}")
+        return np.concatenate([part_BND[:, sense].cpu().numpy() for part_BND in self.batches()])
+
+    # --- similarity of words
+
+    def neighbours(self, word: str, top: int = 10) -> list[Neighbours]:
+        """Return the tokens most similar to a word, by sense."""
+        if top < 1:
+            raise SettingsError(f"top={top}: expected 1 or more")
+        ids = self._ids(word)
+        unit_ND = F.normalize(self.of_ids(ids), dim=-1)
+        parts = [torch.einsum("bnd,nd->nb", F.normalize(part_BND, dim=-1), unit_ND) for part_BND in self.batches()]
+        cosines_NV = torch.cat(parts, dim=1)
+        excluded = sorted({*ids, *special_ids(self.tokenizer)})
+        cosines_NV[:, excluded] = -torch.inf
+        best = cosines_NV.topk(min(top, cosines_NV.shape[1] - len(excluded)), dim=-1)
+        rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [
+            Neighbours(sense, tuple(zip(map(self.tokenizer.text_of, ids_K), cosines_K, strict=True)))
+            for sense, (ids_K, cosines_K) in enumerate(rows)
+        ]
+
+    def similarity(self, first: str, second: str) -> WordSimilarity:
+        """Return the cosine similarities of the senses of two words."""
+        a_ND, b_ND = (self.of_ids(self._ids(word)) for word in (first, second))
+        cosines_NN = F.normalize(a_ND, dim=-1) @ F.normalize(b_ND, dim=-1).T
+        by_sense = tuple(cosines_NN.diagonal().tolist())
+        joined = float(F.cosine_similarity(a_ND.flatten(), b_ND.flatten(), dim=0))
+        return WordSimilarity(first, second, by_sense, min(by_sense), joined, float(cosines_NN.max()))
+
+    def agreement(self, path: str | Path) -> list[Agreement]:
+        """Return the rank correlation of the similarities with human ratings, for each set of pairs in a file."""
+
+        def similarities(first: str, second: str) -> dict[str, float] | None:
+            try:
+                words = self.similarity(first, second)
+            except DataError:
+                return None
+            by_sense = {f"sense {number}": value for number, value in enumerate(words.by_sense)}
+            return {"joined": words.joined, "least": words.least, "any pair": words.any_pair, **by_sense}
+
+        return [agreement(name, ratings, similarities) for name, ratings in read_ratings(Path(path)).items()]
+
+    # --- sense weights in a text
+
+    def weights(self, text: str) -> tuple[tuple[str, ...], Floats]:
+        """Return the words of a text and their sense weights (W, N) at its last position.
+
+        For encoders that attend in both directions: the mean over all positions.
+        """
+        ids, _ = read_prefix(self.tokenizer, self.backpack.context, text)
+        ids = ids if self.backpack.causal else ids[1:]
+        if not len(ids):
+            raise DataError("the text is empty; expected at least one token")
+        device = self._means_ND.device
+        positions_T = torch.arange(len(ids), device=device) >= (len(ids) - 1 if self.backpack.causal else 0)
+        weights_T = positions_T.double() / positions_T.sum()
+        counts_SN, _ = sense_counts(self.backpack, torch.as_tensor(ids, device=device), weights_T)
+        words = words_of(self.tokenizer, ids.tolist())
+        by_word = np.add.reduceat(counts_SN.cpu().numpy(), [word.start for word in words])
+        return tuple(word.text for word in words), by_word
 
 
-def amounts(backpack: Backpack, text: Ids) -> Floats:
-    """Return how much each sense of each word adds to all encodings of a text: (T, N) lengths.
-
-    What a word's sense adds to an encoding is its vector, as much as it counts there.
-    """
-    device = backpack.embedding.weight.device
-    ids = torch.as_tensor(np.asarray(text, np.int64), device=device)
-    counts_TN, senses_TND = weighed(backpack, ids, torch.ones(len(ids), device=device))
-    found: Floats = (counts_TN * senses_TND.norm(dim=-1)).cpu().numpy()
-    return found
+def _mean_cosine(vectors_KD: Tensor) -> float:
+    """Return the mean cosine similarity of all pairs of vectors."""
+    unit_KD = F.normalize(vectors_KD, dim=-1)
+    cosines_KK = unit_KD @ unit_KD.T
+    pairs = max(1, len(unit_KD) * (len(unit_KD) - 1))
+    return float((cosines_KK.sum() - cosines_KK.diagonal().sum()) / pairs)
 
 
-class Use:
-    """How senses are used in a text: how much of each word's, and where each is used most."""
+class SenseUsage:
+    """Use of senses in a text: the length of the vector that each sense of each token adds to all encodings."""
 
     def __init__(self, backpack: Backpack, pieces: Sequence[Ids]) -> None:
         self._ids = np.concatenate([np.asarray(piece, np.int64) for piece in pieces])
         self._amounts_TN = np.concatenate([amounts(backpack, piece) for piece in pieces])
 
     def shares(self, word: Sequence[int]) -> Floats | None:
-        """Return the (N,) shares that its senses have in all that a word adds; None where it is not there."""
-        places = self.places(word)
-        return self._shared(places, len(word)) if len(places) else None
+        """Return the share (N,) of each sense in the total that a word adds; None if it does not occur."""
+        _, amounts_PN = self._occurrences(word)
+        totals_N = amounts_PN.sum(axis=0)
+        return np.asarray(totals_N / max(totals_N.sum(), 1e-300)) if len(amounts_PN) else None
 
-    def _shared(self, places: Ids, length: int) -> Floats:
-        used_N = self._of(places, length).sum(axis=0)
-        shares: Floats = used_N / max(used_N.sum(), 1e-300)
-        return shares
+    def contexts(
+        self, word: Sequence[int], sense: int, count: int, around: int = CONTEXT_TOKENS
+    ) -> list[tuple[Ids, Ids, Ids]]:
+        """Return the ids before, of and after a word at the occurrences with the largest share of a sense."""
+        starts_P, amounts_PN = self._occurrences(word)
+        shares_P = amounts_PN[:, sense] / np.maximum(amounts_PN.sum(axis=1), 1e-300)
+        best = starts_P[np.argsort(-shares_P, kind="stable")[:count]]
+        bounds = [(max(0, start - around), start, start + len(word), start + len(word) + around) for start in best]
+        return [(self._ids[a:b], self._ids[b:c], self._ids[c:d]) for a, b, c, d in bounds]
 
-    def _of(self, places: Ids, length: int) -> Floats:
-        found: Floats = np.sum([self._amounts_TN[places + offset] for offset in range(length)], axis=0)
-        return found
-
-    def places(self, word: Sequence[int]) -> Ids:
-        """Return where a word begins."""
-        last = len(self._ids) - len(word) + 1
-        is_here = np.ones(max(0, last), bool)
+    def _occurrences(self, word: Sequence[int]) -> tuple[Ids, Floats]:
+        """Return the first positions (P,) of a word, and the amounts (P, N) summed over its tokens."""
+        last = max(0, len(self._ids) - len(word) + 1)
+        is_here = np.ones(last, bool)
         for offset, id_ in enumerate(word):
             is_here &= self._ids[offset : last + offset] == id_
-        return np.flatnonzero(is_here)
-
-    def most(self, word: Sequence[int], sense: int, count: int, around: int) -> list[tuple[Ids, Ids, Ids]]:
-        """Return the ids before, of and after a word, where one of its senses adds most of what the word adds."""
-        places = self.places(word)
-        parts_PN = self._of(places, len(word)) if len(places) else np.empty((0, 0))
-        shares_P = parts_PN[:, sense] / np.maximum(parts_PN.sum(axis=1), 1e-300) if len(places) else np.empty(0)
-        best = places[np.argsort(-shares_P, kind="stable")[:count]]
-        return [
-            (
-                self._ids[max(0, place - around) : place],
-                self._ids[place : place + len(word)],
-                self._ids[place + len(word) : place + len(word) + around],
-            )
-            for place in best
-        ]
+        starts_P = np.flatnonzero(is_here)
+        return starts_P, np.sum([self._amounts_TN[starts_P + offset] for offset in range(len(word))], axis=0)
 
 
-def pieces_of(ids_T: Ids, boundary: int, longest: int, most: int, *, following: int = 0) -> list[Ids]:
-    """Return pieces of a text's documents from all over it, as they are read: about `most` tokens at most.
+def amounts(backpack: Backpack, text: Ids) -> Floats:
+    """Return the length (T, N) of the vector that each sense of each token adds to all encodings of a text."""
+    ids = torch.as_tensor(np.asarray(text, np.int64), device=backpack.embedding.weight.device)
+    counts_TN, senses_TND = sense_counts(backpack, ids, torch.ones(len(ids), device=ids.device))
+    return np.asarray((counts_TN * senses_TND.norm(dim=-1)).cpu().numpy())
 
-    Each may go on for as many tokens as follow it.
+
+def special_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the boundary token and, if there is one, of the unknown token."""
+    return [tokenizer.boundary, *([] if tokenizer.unknown is None else [tokenizer.unknown])]
+
+
+def sample_pieces(ids_T: Ids, boundary: int, longest: int, most: int, *, following: int = 0) -> list[Ids]:
+    """Return evenly spaced pieces of a text, about `most` tokens in total.
+
+    Documents are cut into pieces of up to `longest` tokens; each piece also contains the `following` next tokens.
     """
     ids = np.asarray(ids_T, np.int64)
     starts = np.flatnonzero(ids[:-1] == boundary)

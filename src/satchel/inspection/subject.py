@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any, Protocol
 
+from satchel.errors import RunError
+from satchel.models.backpack import Backpack
+from satchel.runs.folder import RunConfig
 from satchel.text.tokenizer import Tokenizer
 
 
@@ -17,6 +20,7 @@ class Subject(Protocol):
     # Tokenizer of the input; differs from `tokenizer` only for translators.
     source_tokenizer: Tokenizer
     folder: Path
+    run: RunConfig
 
     @property
     def settings(self) -> Any:
@@ -29,3 +33,20 @@ class Subject(Protocol):
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels or tags in the order of the logits; empty for other tasks."""
+
+
+def class_name(subject: Subject, number: int) -> str:
+    """Return the name of an output class: a token of a language model, otherwise a label."""
+    return subject.tokenizer.text_of(number) if subject.task == "lm" else subject.labels[number]
+
+
+def backpack_of(subject: Subject) -> Backpack:
+    """Return the Backpack encoder of a model, or raise an error if it has another encoder."""
+    encoder = getattr(subject.network, "encoder", None)
+    if not isinstance(encoder, Backpack):
+        raise RunError(
+            f"has no sense vectors (task={subject.task}, model.kind={subject.settings.model.kind})",
+            "train a language model, classifier or tagger with --model backpack",
+            where=str(subject.folder),
+        )
+    return encoder

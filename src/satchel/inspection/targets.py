@@ -1,55 +1,249 @@
-"""What comes next: how much of a text is read before it, and which token is asked about."""
+"""The quantity that contributions and attributions explain: a logit, or the difference of two logits.
+
+Shapes: T time, D width, C classes, N tagged units.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from satchel.errors import DataError, SettingsError
-from satchel.predictor import Ids, Predictor
+from satchel.data.examples import tokenize_texts
+from satchel.data.tagged import split_units, tokenize_tagged
+from satchel.data.tokens import TokenFile
+from satchel.errors import DataError, RunError, SettingsError
+from satchel.inspection.subject import Subject, class_name
+from satchel.models.dan import Dan
+from satchel.models.encoder import Encoder
+from satchel.predictor import Floats, Ids, Predictor
+from satchel.tasks.classification import share
 from satchel.text.tokenizer import Tokenizer
-from satchel.text.words import word_ids
+from satchel.text.words import Word, word_ids, words_of
+
+# A next token (as text or id), a label, or for a tagger the position of a word, with or without its tag.
+Target = str | int | tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Logit:
+    """A logit, or a difference of two logits, as a linear function of the encodings of a text.
+
+    Its value is the sum over positions of weights_T * (encoding . direction_D), plus `constant`. `words` groups the
+    tokens into words; without words each token stands for itself.
+    """
+
+    encoder: Encoder
+    ids_T: Tensor
+    weights_T: Tensor
+    direction_D: Tensor
+    constant: float
+    target: str = ""
+    versus: str | None = None
+    words: tuple[Word, ...] = ()
+    tokens: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def by_word(self, values: Floats) -> Floats:
+        """Return the sums over the tokens of each word, along the first axis."""
+        return np.add.reduceat(values, [word.start for word in self.words], axis=0) if self.words else values
+
+
+def logit(network: Any, ids_T: Ids, target: int, versus: int | None = None, position: int = -1) -> Logit:
+    """Return the logit of a class, or its difference from the logit of `versus`.
+
+    A classification network pools all positions; other networks compute the logit at one `position`.
+    """
+    direction_D, constant = _row(network.head, target)
+    if versus is not None:
+        versus_D, versus_constant = _row(network.head, versus)
+        direction_D, constant = direction_D - versus_D, constant - versus_constant
+    ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=direction_D.device)
+    if pooling := getattr(network, "pooling", None):
+        weights_T = direction_D.new_full(ids.shape, share(len(ids), pooling))
+    else:
+        weights_T = direction_D.new_zeros(ids.shape)
+        weights_T[position] = 1
+    return Logit(network.encoder, ids, weights_T, direction_D, constant)
+
+
+def _row(head: Any, number: int) -> tuple[Tensor, float]:
+    """Return the weights and the bias of one class, in double precision."""
+    bias = getattr(head, "bias", None)
+    return head.weight[number].detach().double(), 0.0 if bias is None else bias[number].item()
+
+
+# --- the logit named by a target and a text -----------------------------------------------------------
+
+
+def find_logit(subject: Subject, text: str, target: Target | None = None, versus: str | int | None = None) -> Logit:
+    """Return the logit of a target given a text, or its difference from the logit of `versus`.
+
+    A target is the next token, a label, or for a tagger the index of a word and its tag: (3, "NOUN"), 3 or "3:NOUN".
+    The default target is the most probable one.
+    """
+    if target is None and versus is not None:
+        raise SettingsError("versus is given without a target", "give the target that it is compared with")
+    if subject.task == "translate":
+        raise RunError(
+            "is a translator; expected a language model, a classifier or a tagger",
+            "`satchel look alignment` shows the contribution of each source word",
+            where=str(subject.folder),
+        )
+    if subject.network is None:
+        raise RunError(
+            f"model.kind={subject.settings.model.kind} is not a network: it has no embeddings to attribute to",
+            "train a network, for example with --model transformer",
+            where=str(subject.folder),
+        )
+    find = {"lm": _next_token_logit, "classify": _label_logit, "tag": _tag_logit}[subject.task]
+    return find(subject, text, target, versus)
+
+
+def label_logits(subject: Subject, text: str) -> list[Logit]:
+    """Return the logit of each label of a classifier, in the order of the labels."""
+    ids_T = np.asarray(subject.tokenizer.encode(text).ids, np.int64)
+    return [_named(subject, logit(subject.network, ids_T, number), number) for number in range(len(subject.labels))]
+
+
+def _next_token_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
+    if isinstance(target, tuple):
+        raise SettingsError(f"target={target} is a pair; expected a word or a token id")
+    tokenizer, network = subject.tokenizer, subject.network
+    ids_T, notes = read_prefix(tokenizer, network.encoder.context, text)
+    chosen = most_probable(subject.predictor, ids_T) if target is None else next_token(tokenizer, target, text, notes)
+    other = None if versus is None else next_token(tokenizer, versus, text, notes)
+    if network.ngram is not None:
+        notes.append("the logit of the network is explained, without the n-gram model it is interpolated with")
+    return _named(subject, logit(network, ids_T, chosen, other), chosen, other, notes)
+
+
+def _label_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
+    tokens = tokenize_texts([text], subject.tokenizer)
+    ids_T = inner_ids(tokens)
+    chosen = int(subject.predictor.label(tokens.ids)[0].argmax()) if target is None else _label(subject, target)
+    other = None if versus is None else _label(subject, versus)
+    return _named(subject, logit(subject.network, ids_T, chosen, other), chosen, other)
+
+
+def _tag_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
+    unit = subject.run.facts["unit"]
+    tokens, positions_N = tokenize_tagged([text], subject.tokenizer, unit)
+    ids_T = inner_ids(tokens)
+    number, tag = _parse_tag(target, unit)
+    if not 0 <= number < len(positions_N):
+        raise SettingsError(f"{unit} {number} does not exist; expected 0 to {len(positions_N) - 1}")
+    position = int(positions_N[number])
+    chosen = int(subject.predictor.label(tokens.ids)[position].argmax()) if tag is None else _label(subject, tag)
+    other = None if versus is None else _label(subject, versus)
+    # A tag belongs to the last token of its unit, and a unit to the tokens after the previous one. Position 0 is the
+    # boundary token before the text.
+    spans = zip(split_units(text, unit, subject.tokenizer), pairwise([0, *positions_N.tolist()]), strict=True)
+    words = [Word(part, start, stop) for part, (start, stop) in spans]
+    explained = logit(subject.network, ids_T, chosen, other, position - 1)
+    named = _named(subject, explained, chosen, other, words=words)
+    return replace(named, target=f"{named.target} at {words[number].text}")
+
+
+def inner_ids(tokens: TokenFile) -> Ids:
+    """Return the token ids of a single text without the boundary tokens around it."""
+    if len(tokens.ids) < 3:
+        raise DataError("the text is empty; expected at least one token")
+    return np.asarray(tokens.ids[1:-1], np.int64)
+
+
+def _named(
+    subject: Subject,
+    explained: Logit,
+    target: int,
+    versus: int | None = None,
+    notes: Sequence[str] = (),
+    words: Sequence[Word] | None = None,
+) -> Logit:
+    """Return a logit with the names of its classes, tokens and words."""
+    notes, encoder, ids = list(notes), explained.encoder, explained.ids_T.tolist()
+    context = encoder.context
+    if context is not None and len(ids) > context:
+        notes.append(f"the text exceeds the context of {context:,} tokens and is encoded in windows of that length")
+    if isinstance(encoder, Dan) and encoder.pairs is not None:
+        notes.append("the effect of a bigram embedding is attributed to the second token of the bigram")
+    return replace(
+        explained,
+        target=class_name(subject, target),
+        versus=None if versus is None else class_name(subject, versus),
+        words=tuple(words_of(subject.tokenizer, ids) if words is None else words),
+        tokens=tuple(map(subject.tokenizer.text_of, ids)),
+        notes=tuple(notes),
+    )
+
+
+def _label(subject: Subject, label: object) -> int:
+    """Return the index of a label."""
+    if label not in subject.labels:
+        raise SettingsError(f"unknown label {label}", f"expected one of {', '.join(subject.labels)}")
+    return subject.labels.index(str(label))
+
+
+def _parse_tag(target: Target | None, unit: str) -> tuple[int, str | None]:
+    """Return the index of a tagged unit and its tag, if given: from `3:NOUN`, `3`, 3 or (3, "NOUN")."""
+    if isinstance(target, tuple):
+        return target
+    number, _, tag = ("" if target is None else str(target)).partition(":")
+    if not number.strip().isdecimal():
+        raise SettingsError(
+            f"target={target}: expected the index of a {unit}, from 0, optionally with a tag", "give 3 or 3:NOUN"
+        )
+    return int(number), tag or None
+
+
+# --- next tokens ----------------------------------------------------------------------------------------
 
 
 def read_prefix(tokenizer: Tokenizer, context: int | None, prefix: str) -> tuple[Ids, list[str]]:
-    """Return what is read of a text before something comes next, as generation reads it, and what to say of it."""
+    """Return the ids that the next token is predicted from, truncated as in generation, and notes for the user."""
     ids = np.concatenate([[tokenizer.boundary], tokenizer.encode(prefix).ids]).astype(np.int64)
     if context is None or len(ids) <= context:
         return ids, []
     kept = max(1, context // 2)
-    return ids[-kept:], [f"the text is longer than the context of {context:,}: its last {kept:,} tokens are read"]
+    return ids[-kept:], [f"the text exceeds the context of {context:,} tokens: only its last {kept:,} tokens are used"]
 
 
-def likeliest(predictor: Predictor, ids: Ids) -> int:
-    """Return the likeliest token after others."""
+def most_probable(predictor: Predictor, ids: Ids) -> int:
+    """Return the id of the most probable next token."""
     logprobs_BV, _ = predictor.step(ids[None], predictor.start(1))
     return int(logprobs_BV[0].argmax())
 
 
 def known_ids(tokenizer: Tokenizer, word: str) -> list[int]:
-    """Return the tokens of a word as it stands inside a sentence."""
+    """Return the token ids of a word inside a sentence, with its leading space."""
     ids = word_ids(tokenizer, word) if word.strip() else []
     if not ids:
-        raise DataError(f"found {word!r}, expected a word")
+        raise DataError(f"{word!r} has no tokens; expected a word")
     if tokenizer.unknown in ids:
         raise DataError(
-            f"{word!r} is no word of this vocabulary",
-            "give one that is in the training text, spelled as it is there; pieces of words (bpe) know all",
+            f"{word!r} is not in the vocabulary",
+            "give a word of the training text in the same spelling, or train with --tokenizer bpe",
         )
     return ids
 
 
 def next_token(tokenizer: Tokenizer, target: str | int, prefix: str, notes: list[str]) -> int:
-    """Return the token a target begins with after a text: with the space before it, unless that is there already.
+    """Return the id of the first token of a target; a leading space is added unless the prefix ends with one.
 
-    `notes` is added to where there is something to say of it.
+    Appends a note to `notes` if the target has more than one token.
     """
     if isinstance(target, int):
         if not 0 <= target <= tokenizer.boundary:
-            raise SettingsError(f"found the token {target}, expected 0 to {tokenizer.boundary}")
+            raise SettingsError(f"token id {target} does not exist; expected 0 to {tokenizer.boundary}")
         return target
     follows_space = not prefix or prefix[-1].isspace()
     ids = [int(id_) for id_ in tokenizer.encode(target).ids] if follows_space else known_ids(tokenizer, target)
     if not ids or tokenizer.unknown in ids:
-        raise DataError(f"{target!r} is no word of this vocabulary", "give one that is in the training text")
+        raise DataError(f"{target!r} is not in the vocabulary", "give a word of the training text")
     if len(ids) > 1:
         parts = " ".join(repr(tokenizer.text_of(id_)) for id_ in ids)
-        notes.append(f"{target!r} is {len(ids)} tokens ({parts}): this explains the first")
+        notes.append(f"{target!r} has {len(ids)} tokens ({parts}); the logit of the first one is explained")
     return ids[0]

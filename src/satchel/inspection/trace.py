@@ -1,12 +1,13 @@
-"""Traces: one forward pass of a network over a text, and what passed each of its sites.
+"""Traces: the values at all sites of a network in one forward pass over a text.
 
-Letters: T time, S time of what is looked at, H heads, D width, V vocabulary.
+Shapes: T time, S source time, H heads, D width, V vocabulary, G gates, N senses.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,36 +15,37 @@ import torch
 from torch import Tensor, nn
 
 from satchel.charts import html
+from satchel.data.examples import tokenize_texts
+from satchel.data.tagged import tokenize_tagged
 from satchel.errors import SettingsError
+from satchel.inspection.sites import site_paths, unknown_site
+from satchel.inspection.subject import Subject
+from satchel.inspection.targets import inner_ids
 from satchel.nn.inference import inference
-from satchel.nn.sites import recording, sites
+from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
+from satchel.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
 
-# The hidden states: they are small, and kept as they pass. All else is read when it is asked for.
+# Sites of the hidden states. They are small and recorded immediately; other sites are recorded on first use.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
-# What people ask for stands below these parts of a network; names of sites are told without them.
-PREFIXES = ("encoder.", "pair.", "head.")
-# Senses belong to the distinct words of a batch, not to its rows.
-OF_WORDS = (
-    "senses",
-    "source_senses",
-    "sense_network.block.hidden",
-    "source_sense_network.block.hidden",
-)
+# Sites whose first axis is the unique tokens of the batch instead of the batch.
+BY_UNIQUE_TOKEN = ("senses", "source_senses")
+# Shown in place of the boundary token before a text.
+START = "<start>"
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Told:
-    """What was asked for: tokens, tags or a label, their numbers, and how surprising each was, in nats.
+class Targets:
+    """The predicted tokens of a traced text, its tags or its label, with ids and surprisal in nats.
 
-    `notes` holds what the model says of each answer: the share of the network beside its n-gram (`gate`), or the
-    `order` of the n-gram that answered.
+    `notes` holds further values by name: the weight of the network interpolated with an n-gram model (`gate`), or the
+    `order` of the n-gram that was used.
     """
 
     tokens: tuple[str, ...] = ()
@@ -53,11 +55,11 @@ class Told:
 
 
 class Trace:
-    """What a network did with a text, by site.
+    """The values at the sites of a network in a forward pass over one text.
 
-    `trace[name]` is what passed a site, without the axis of the batch, as an array (`tensor(name)`: as a tensor);
-    `trace.sites` are the names. Nothing that is as large as the square of the text is made before it is asked for:
-    then the network goes the same way again, and is looked at there.
+    `trace[name]` is the value at a site as an array without the batch axis, `trace.tensor(name)` the same as a tensor,
+    `trace.sites` the names of all sites. Values of quadratic size are not stored in advance: the first access runs the
+    forward pass again and records them.
     """
 
     def __init__(
@@ -67,40 +69,38 @@ class Trace:
         forward: Callable[[], Tensor] | None = None,
         *,
         source: Sequence[str] = (),
-        told: Told | None = None,
+        targets: Targets | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self.tokens, self.source = tuple(tokens), tuple(source)
-        self.told = told or Told()
-        self.remarks = tuple(notes)
+        self.targets, self.notes = targets or Targets(), tuple(notes)
         self._network, self._forward = network, forward
-        self._names = {} if network is None else {short(name): name for name in sites(network)}
-        self._read: dict[str, Tensor] = {}
-        hidden = [name for name in self._names if any(fnmatchcase(name, pattern) for pattern in HIDDEN)]
-        if hidden:
-            self.read(*hidden)
+        self._paths = {} if network is None else site_paths(network)
+        self._values: dict[str, Tensor] = {}
+        self.read(*HIDDEN)
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self.tokens):,} tokens through {len(self._names):,} sites>"
+        return f"<Trace of {len(self.tokens):,} tokens, {len(self._paths):,} sites>"
 
     def _repr_html_(self) -> str:
-        told, bits = self.told, self.told.surprise / math.log(2)
-        parts = [html.lines([repr(self), *self.remarks])]
-        if told.tokens:
-            parts += [html.tinted(told.tokens, bits.tolist(), [f"{cost:.1f}" for cost in bits]), html.lines(["bits"])]
-        asked = {
-            "trace.attention[layer, head]": _layers(self.attention),
-            "trace.source_attention[layer, head]": _layers(self.source_attention),
-            "trace.cross[layer, head]": _layers(self.cross),
+        targets, bits = self.targets, self.targets.surprise / math.log(2)
+        parts = [html.lines([repr(self), *self.notes])]
+        if targets.tokens:
+            values = [f"{value:.1f}" for value in bits]
+            parts += [html.tinted(targets.tokens, bits.tolist(), values), html.lines(["surprisal in bits"])]
+        available = {
+            "trace.attention[layer, head]": _layer_count(self.attention),
+            "trace.source_attention[layer, head]": _layer_count(self.source_attention),
+            "trace.cross[layer, head]": _layer_count(self.cross),
             "trace.hidden[site]": f"{len(self.hidden):,} sites" if self.hidden else "",
             "trace.gates[site]": ", ".join(self._ending("gates")),
-            "trace.sense_weights": "of each sense of each word" if "sense_weights" in self._names else "",
-            "trace.logits": "of what may come" if "logits" in self._names else "",
-            **{f"trace.told.notes[{name!r}]": "of each token" for name in told.notes},
+            "trace.sense_weights": "of each sense of each token" if "sense_weights" in self._paths else "",
+            "trace.logits": "of all classes" if "logits" in self._paths else "",
+            **{f"trace.targets.notes[{name!r}]": "of each token" for name in targets.notes},
         }
-        parts.append(html.table(["ask", "for"], [(name, what) for name, what in asked.items() if what]))
-        if self._names:
-            parts.append(html.folded("trace[site]: all sites", html.lines(self._names)))
+        parts.append(html.table(["value", "available"], [(name, text) for name, text in available.items() if text]))
+        if self._paths:
+            parts.append(html.folded("trace[site]: all sites", html.lines(self._paths)))
         return "".join(parts)
 
     # --- sites
@@ -108,251 +108,339 @@ class Trace:
     @property
     def sites(self) -> tuple[str, ...]:
         """The names of all sites."""
-        return tuple(self._names)
+        return tuple(self._paths)
 
     def __getitem__(self, name: str) -> Array:
         return np.asarray(self.tensor(name).cpu().numpy())
 
     def tensor(self, name: str) -> Tensor:
-        """Return what passed a site."""
-        if name not in self._names:
-            there = ", ".join(self._names) or "none: it is no network"
-            raise SettingsError(f"there is no site {name}", f"there is {there}")
-        if name not in self._read:
-            self.read(name)
-        if name not in self._read:
-            raise SettingsError(f"nothing passed the site {name}", "this network does not use it")
-        return self._read[name]
+        """Return the value at a site."""
+        if name not in self._paths:
+            raise unknown_site(name, self._network)
+        if name not in self.read(name):
+            raise SettingsError(f"site {name} has no value: this network does not use it in its forward pass")
+        return self._values[name]
 
     def read(self, *patterns: str) -> dict[str, Tensor]:
-        """Return what passed all sites whose names fit a pattern (`*.weights`), in one pass."""
-        wanted = [name for name in self._names if any(fnmatchcase(name, pattern) for pattern in patterns)]
-        missing = [name for name in wanted if name not in self._read]
-        if missing:
-            assert self._network is not None
-            assert self._forward is not None
-            full = [self._names[name] for name in missing]
-            with inference(self._network), recording(self._network, *full) as found:
+        """Return the values at all sites whose names match a pattern (`*.weights`), in one forward pass."""
+        names = [name for name in self._paths if _matches(name, patterns)]
+        missing = {name: self._paths[name] for name in names if name not in self._values}
+        if missing and self._network is not None and self._forward is not None:
+            with inference(self._network), recording(self._network, *missing.values()) as recorded:
                 self._forward()
-            for name, values in zip(missing, (found[each] for each in full), strict=True):
-                if values:
-                    self._read[name] = values[0] if name in OF_WORDS else _joined(values)
-        return {name: self._read[name] for name in wanted if name in self._read}
+            for name, path in missing.items():
+                if recorded[path]:
+                    values = recorded[path]
+                    self._values[name] = values[0] if name in BY_UNIQUE_TOKEN else _concatenated(values)
+        return {name: self._values[name] for name in names if name in self._values}
 
     def forget(self, *patterns: str) -> None:
-        """Keep nothing of sites whose names fit a pattern: what is asked for again is read again."""
-        for name in [name for name in self._read if any(fnmatchcase(name, pattern) for pattern in patterns)]:
-            del self._read[name]
+        """Drop the recorded values at sites whose names match a pattern."""
+        self._values = {name: value for name, value in self._values.items() if not _matches(name, patterns)}
 
-    # --- what people ask for
+    def _ending(self, suffix: str) -> list[str]:
+        return [name for name in self._paths if name == suffix or name.endswith(f".{suffix}")]
+
+    # --- frequently used values
 
     @property
-    def attention(self) -> "Maps":
-        """Who looked at whom in the text itself, by layer and head; of a translator, in the translation."""
+    def attention(self) -> "AttentionMaps":
+        """Self-attention weights by layer and head; for a translator, those of the target."""
         return self.maps("own")
 
     @property
-    def source_attention(self) -> "Maps":
-        """Who looked at whom in the source of a translation."""
+    def source_attention(self) -> "AttentionMaps":
+        """Self-attention weights of the source of a translation."""
         return self.maps("source")
 
     @property
-    def cross(self) -> "Maps":
-        """Where in the source the words of a translation looked."""
+    def cross(self) -> "AttentionMaps":
+        """Cross-attention weights from the target to the source of a translation."""
         return self.maps("cross")
 
-    def maps(self, which: str = "own") -> "Maps":
-        """Return who looked at whom: in the text itself (`own`), in its `source`, or from it into that (`cross`)."""
+    def maps(self, which: str = "own") -> "AttentionMaps":
+        """Return the attention weights: self-attention (`own`), of the `source`, or `cross`-attention to the source."""
+        attention = self._ending("attention.weights")
         match which:
             case "own":
-                names = self._ending("attention.weights", without="reader.")
-                return Maps(self, names, self.tokens, self.tokens, "attention")
+                names = [name for name in attention if "reader." not in name]
+                return AttentionMaps(self, names, self.tokens, self.tokens, "self-attention")
             case "source":
-                names = [name for name in self._ending("attention.weights") if "reader." in name]
-                return Maps(self, names, self.source, self.source, "source attention")
+                names = [name for name in attention if "reader." in name]
+                return AttentionMaps(self, names, self.source, self.source, "self-attention of a source")
             case "cross":
                 names = [*self._ending("cross.weights"), *self._ending("alignment")]
-                return Maps(self, names, self.tokens, self.source, "attention to a source")
-        raise SettingsError(f"which: found {which}, no such text", "expected own, source or cross")
+                return AttentionMaps(self, names, self.tokens, self.source, "cross-attention")
+        raise SettingsError(f"which={which}: expected own, source or cross")
 
     @property
     def hidden(self) -> dict[str, Array]:
-        """The hidden states (T, D) by site, from the words themselves to what the head gets."""
-        names = [name for name in self._read if any(fnmatchcase(name, pattern) for pattern in HIDDEN)]
-        return {name: self[name] for name in sorted(names, key=lambda name: name.endswith("encoded"))}
+        """The hidden states (T, D) by site, from the embedding to the input of the head."""
+        names = sorted(self.read(*HIDDEN), key=lambda name: name.endswith("encoded"))
+        return {name: self[name] for name in names}
 
     @property
     def gates(self) -> dict[str, Array]:
-        """The gates of recurrent layers over time (T, G, D)."""
+        """The gates (T, G, D) of recurrent layers by site."""
         return {name: self[name] for name in self._ending("gates")}
 
     @property
     def sense_weights(self) -> Array:
-        """How much each sense of each word counted at each position (N, T, S)."""
+        """The sense weights (N, T, S) of each source token at each position."""
         return self["sense_weights"]
 
     @property
     def logits(self) -> Array:
-        """The scores: of all tokens at each position (T, V), or of the labels."""
+        """The logits of the next token (T, V), of the tags at each position, or of the labels."""
         return self["logits"]
 
     @property
     def surprise(self) -> Floats:
-        """How surprising each of `told.tokens` was, in nats."""
-        return self.told.surprise
+        """Surprisal of each of `targets.tokens` in nats."""
+        return self.targets.surprise
 
-    # --- pictures
+    # --- figures
 
     def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Figure":
-        """Return how much each word looks at each: of one head, or with selectors of layer and head."""
+        """Return a heat map of the attention weights of one head, or of all with a selector for layer and head."""
         from satchel import charts
 
         maps = self.maps(which)
         if layer is not None and head is not None:
-            return charts.attention_map(
-                maps.rows, maps.columns, maps[layer, head], f"Attention weights, layer {layer}, head {head}"
-            )
+            title = f"Attention weights, layer {layer}, head {head}"
+            return charts.attention_map(maps.rows, maps.columns, maps[layer, head], title)
         return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
 
     def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Figure":
-        """Return lines from each word to those it looks at, a colour for each head; a page has selectors."""
+        """Return lines from each query token to the tokens it attends to, in a colour for each head."""
         from satchel import charts
 
         maps = self.maps(which)
         return charts.head_lines(maps.rows, maps.columns, maps.chosen(layer, head))
 
     def grid(self, layer: int | None = None, which: str = "own") -> "Figure":
-        """Return a small map of each head, all beside one another."""
+        """Return a grid of small heat maps, one for each head."""
         from satchel import charts
 
         maps = self.maps(which)
         return charts.heads_grid(maps.rows, maps.columns, maps.chosen(layer))
 
     def surprise_strip(self) -> "Figure":
-        """Return the text, each token tinted by how many bits it costs."""
+        """Return the text with each token coloured by its surprisal in bits."""
         from satchel import charts
 
-        return charts.surprise_strip(self.told.tokens, (self.told.surprise / math.log(2)).tolist())
-
-    def _ending(self, end: str, without: str | None = None) -> list[str]:
-        return [
-            name
-            for name in self._names
-            if (name == end or name.endswith(f".{end}")) and not (without and without in name)
-        ]
+        return charts.surprise_strip(self.targets.tokens, (self.surprise / math.log(2)).tolist())
 
 
-class Maps:
-    """Maps of who looked at whom: `maps[layer]` is (H, T, S), `maps[layer, head]` (T, S); made when asked for.
+class AttentionMaps:
+    """Attention weights by layer: `maps[layer]` is (H, T, S), `maps[layer, head]` is (T, S); recorded on first use.
 
-    `rows` are the T words that look, `columns` the S words that are looked at.
+    `rows` are the T query tokens, `columns` the S key tokens.
     """
 
     def __init__(
-        self, trace: Trace, names: Sequence[str], rows: Sequence[str], columns: Sequence[str], what: str
+        self, trace: Trace, names: Sequence[str], rows: Sequence[str], columns: Sequence[str], kind: str
     ) -> None:
-        self._trace, self.names, self._what = trace, tuple(names), what
+        self._trace, self.names, self._kind = trace, tuple(names), kind
         self.rows, self.columns = tuple(rows), tuple(columns)
 
     @property
     def layers(self) -> int:
+        """Number of layers."""
         return len(self.names)
 
     @property
     def heads(self) -> int:
-        """How many heads a layer has."""
+        """Number of heads of a layer."""
         return len(self[0]) if self.names else 0
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def __getitem__(self, place: int | tuple[int, int]) -> Array:
-        layer, head = place if isinstance(place, tuple) else (place, None)
+    def __getitem__(self, index: int | tuple[int, int]) -> Array:
+        layer, head = index if isinstance(index, tuple) else (index, None)
         self._check()
         if not 0 <= layer < self.layers:
-            raise SettingsError(f"layer {layer}: found layers 0 to {self.layers - 1}")
-        found = self._trace[self.names[layer]]
-        maps_HTS = found if found.ndim == 3 else found[None]
+            raise SettingsError(f"layer {layer} does not exist; expected layers 0 to {self.layers - 1}")
+        weights = self._trace[self.names[layer]]
+        # Attention of a recurrent decoder has no axis of heads.
+        weights_HTS = weights if weights.ndim == 3 else weights[None]
         if head is None:
-            return maps_HTS
-        if not 0 <= head < len(maps_HTS):
-            raise SettingsError(f"head {head}: found heads 0 to {len(maps_HTS) - 1}")
-        return np.asarray(maps_HTS[head])
+            return weights_HTS
+        if not 0 <= head < len(weights_HTS):
+            raise SettingsError(f"head {head} does not exist; expected heads 0 to {len(weights_HTS) - 1}")
+        return np.asarray(weights_HTS[head])
 
     def each(self) -> Iterator[tuple[int, int, Array]]:
-        """Return layer, head and map one after another; no more than a layer is there at a time."""
+        """Yield layer, head and weights of all heads; only one layer is in memory at a time."""
         for layer, name in enumerate(self.names):
-            was_read = name in self._trace._read
-            for head, map_TS in enumerate(self[layer]):
-                yield layer, head, map_TS
-            if not was_read:
+            was_recorded = name in self._trace._values
+            for head, weights_TS in enumerate(self[layer]):
+                yield layer, head, weights_TS
+            if not was_recorded:
                 self._trace.forget(name)
 
     def chosen(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
-        """Return ((layer, head), map) one after another: of all, of one layer, or of one head of it."""
+        """Return ((layer, head), weights) of all heads, of the heads of one layer, or of one head."""
         self._check()
         if head is not None and layer is None and self.layers > 1:
-            raise SettingsError(f"head {head}: is that of a layer", "give the layer too")
+            raise SettingsError(f"head {head} is given without a layer", "give the layer too")
         if layer is None and head is None:
-            return (((number, place), map_TS) for number, place, map_TS in self.each())
+            return (((number, index), weights_TS) for number, index, weights_TS in self.each())
         number = layer or 0
-        places = range(len(self[number])) if head is None else [head]
-        return (((number, place), self[number, place]) for place in places)
+        indices = range(len(self[number])) if head is None else [head]
+        return (((number, index), self[number, index]) for index in indices)
 
     def mean(self, layer: int | None = None) -> Array:
-        """Return the mean over all heads, of one layer or of all."""
+        """Return the mean over all heads of one layer or of all layers."""
         if layer is not None:
             return np.asarray(self[layer].mean(axis=0))
         total, count = np.zeros(self[0].shape[1:]), 0
-        for _, _, map_TS in self.each():
-            total, count = total + map_TS, count + 1
+        for _, _, weights_TS in self.each():
+            total, count = total + weights_TS, count + 1
         return total / count
 
     def _check(self) -> None:
         if not self.names:
-            raise SettingsError(f"found no {self._what}: this model does not look at anything", "ask for other sites")
+            raise SettingsError(f"this model has no {self._kind}", "use a transformer, or view other sites")
 
 
-def _layers(maps: Maps) -> str:
-    """Return how many layers look."""
+def _layer_count(maps: AttentionMaps) -> str:
     return f"{maps.layers} layer{'s' * (maps.layers > 1)}" if maps.layers else ""
 
 
-def short(name: str) -> str:
-    """Return the name of a site as it is told."""
-    for prefix in PREFIXES:
-        name = name.removeprefix(prefix)
-    return name
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _joined(values: Sequence[Tensor]) -> Tensor:
-    """Return what passed a site in one pass; a recurrent writer may pass it at every step."""
-    if len(values) == 1:
-        return values[0][0]
-    return torch.cat([value[0] for value in values], dim=-2)
+def _concatenated(values: Sequence[Tensor]) -> Tensor:
+    """Return the value of a site without the batch axis; a recurrent decoder passes it once for each step."""
+    return values[0][0] if len(values) == 1 else torch.cat([value[0] for value in values], dim=-2)
 
 
-# --- forward passes ----------------------------------------------------------------------------------
+# --- forward passes -------------------------------------------------------------------------------------
 
 
-def of_text(network: nn.Module, ids_T: Ids, tokens: Sequence[str], *, told: Told, notes: Sequence[str] = ()) -> Trace:
-    """Return the trace of a network that reads one text of ids, no longer than its context."""
+def trace_ids(
+    network: nn.Module, ids_T: Ids, tokens: Sequence[str], *, targets: Targets, notes: Sequence[str] = ()
+) -> Trace:
+    """Return the trace of a network over the ids of a text, at most as many as its context."""
     device = next(network.parameters()).device
     ids_BT = torch.as_tensor(np.asarray(ids_T, np.int64), device=device)[None]
-    return Trace(tokens, network, lambda: network(ids_BT), told=told, notes=notes)
+    return Trace(tokens, network, lambda: network(ids_BT), targets=targets, notes=notes)
 
 
-def of_pair(
+def trace_pair(
     network: TranslationNetwork,
     ids: tuple[Ids, Ids],
     boundaries: tuple[int, int],
     *,
     source: Sequence[str],
     tokens: Sequence[str],
-    told: Told,
+    targets: Targets,
     notes: Sequence[str] = (),
 ) -> Trace:
-    """Return the trace of a translator that reads a source and writes a target."""
+    """Return the trace of a translator over the ids of a source and a target."""
     device = network.head.weight.device
     batch = PairBatch(*(part.to(device) for part in pair_batch([ids[0]], [ids[1]], *boundaries)))
-    return Trace(tokens, network, lambda: network(batch), source=source, told=told, notes=notes)
+    return Trace(tokens, network, lambda: network(batch), source=source, targets=targets, notes=notes)
+
+
+def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
+    """Return the trace of a language model, classifier or tagger over a text.
+
+    If the text exceeds the context, the window that begins at the token `start` is traced.
+    """
+    if start < 0:
+        raise SettingsError(f"start={start}: expected the index of a token, 0 or more")
+    find = {"lm": _next_tokens, "classify": _label, "tag": _tags}[subject.task]
+    ids_T, targets, positions_N = find(subject, text)
+    window, notes = _window(subject, ids_T, start)
+    inside_N = (positions_N >= window.start) & (positions_N < window.stop)
+    if subject.task == "classify":
+        inside_N[:] = True
+    targets = Targets(
+        tuple(compress(targets.tokens, inside_N)),
+        tuple(compress(targets.ids, inside_N)),
+        targets.surprise[inside_N],
+        {name: values[inside_N] for name, values in targets.notes.items()},
+    )
+    tokens = _texts(subject.tokenizer, ids_T[window])
+    if subject.task == "lm" and window.start == 0:
+        tokens = (START, *tokens[1:])
+    if subject.network is None:
+        return Trace(tokens, targets=targets, notes=notes)
+    return trace_ids(subject.network, ids_T[window], tokens, targets=targets, notes=notes)
+
+
+def trace_translation(subject: Subject, source: str, target: str) -> Trace:
+    """Return the trace of a translator over a source and a target."""
+    tokenizers = subject.source_tokenizer, subject.tokenizer
+    longest = subject.settings.model.context - 1
+    source_ids, target_ids = (
+        np.asarray(tokenizer.encode(text).ids, np.int64)
+        for tokenizer, text in zip(tokenizers, (source, target), strict=True)
+    )
+    notes = []
+    if max(len(source_ids), len(target_ids)) > longest:
+        notes.append(f"a text exceeds the context: only its first {longest:,} tokens are used")
+    source_ids, target_ids = source_ids[:longest], target_ids[:longest]
+    (logprobs,) = subject.predictor.score([source_ids], [target_ids])
+    boundaries = subject.source_tokenizer.boundary, subject.tokenizer.boundary
+    predicted = np.append(target_ids, boundaries[1])
+    return trace_pair(
+        subject.network,
+        (source_ids, target_ids),
+        boundaries,
+        source=_texts(tokenizers[0], np.append(source_ids, boundaries[0])),
+        tokens=(START, *_texts(tokenizers[1], target_ids)),
+        targets=Targets(_texts(tokenizers[1], predicted), tuple(predicted.tolist()), -logprobs),
+        notes=notes,
+    )
+
+
+# Ids of a text, its targets, and the position at which each target is predicted.
+_Predicted = tuple[Ids, Targets, Ids]
+
+
+def _next_tokens(subject: Subject, text: str) -> _Predicted:
+    boundary = subject.tokenizer.boundary
+    ids_T: Ids = np.concatenate([[boundary], subject.tokenizer.encode(text).ids]).astype(np.int64)
+    has_end = subject.settings.data.documents != "stream"
+    scored = np.append(ids_T, boundary) if has_end else ids_T
+    scores = subject.predictor.score(scored)
+    targets = Targets(_texts(subject.tokenizer, scored[1:]), tuple(scored[1:].tolist()), -scores.logprobs, scores.notes)
+    return ids_T, targets, np.arange(len(scored) - 1)
+
+
+def _label(subject: Subject, text: str) -> _Predicted:
+    tokens = tokenize_texts([text], subject.tokenizer)
+    return inner_ids(tokens), _best(subject, subject.predictor.label(tokens.ids)), np.zeros(1, np.int64)
+
+
+def _tags(subject: Subject, text: str) -> _Predicted:
+    tokens, positions_N = tokenize_tagged([text], subject.tokenizer, subject.run.facts["unit"])
+    logprobs_NC = subject.predictor.label(tokens.ids)[positions_N]
+    return inner_ids(tokens), _best(subject, logprobs_NC), np.asarray(positions_N, np.int64) - 1
+
+
+def _best(subject: Subject, logprobs_NC: Floats) -> Targets:
+    """Return the most probable label of each row."""
+    best_N = logprobs_NC.argmax(axis=1)
+    return Targets(tuple(subject.labels[id_] for id_ in best_N), tuple(best_N.tolist()), -logprobs_NC.max(axis=1))
+
+
+def _texts(tokenizer: Tokenizer, ids: Ids) -> tuple[str, ...]:
+    return tuple(tokenizer.text_of(int(id_)) for id_ in ids)
+
+
+def _window(subject: Subject, ids_T: Ids, start: int) -> tuple[slice, list[str]]:
+    """Return the part of a text that is traced, and notes for the user."""
+    context = getattr(getattr(subject.network, "encoder", None), "context", None) or len(ids_T)
+    if start >= len(ids_T):
+        raise SettingsError(f"start={start:,}: expected less than {len(ids_T):,}, the number of tokens")
+    stop = min(len(ids_T), start + context)
+    if stop - start == len(ids_T):
+        return slice(0, len(ids_T)), []
+    window = f"tokens {start:,} to {stop - 1:,} of {len(ids_T):,}"
+    return slice(start, stop), [f"only {window} are traced: the context is {context:,}"]

@@ -10,11 +10,10 @@ from torch import nn
 
 from satchel import tensors
 from satchel.errors import SettingsError
-from satchel.inspection import trace
+from satchel.inspection.sites import site_paths
 from satchel.models.build import SIZES, size_tree
 from satchel.models.costs import Costs, meta_device
 from satchel.ngram.tables import Table
-from satchel.nn.sites import sites
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.training import fit, saving
@@ -68,7 +67,7 @@ class NetworkTask:
             return []
         with meta_device():
             network = self.build(settings, Sizes(vocabulary, vocabulary, labels))
-        return [trace.short(name) for name in sites(network)]
+        return list(site_paths(network))
 
     def size_settings(self, kind: str, size: str) -> dict[str, int]:
         """Return the model settings of a named size."""

@@ -10,7 +10,7 @@ from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
-    from satchel.api import Alignment
+    from satchel.inspection.alignment import Alignment
 
 # Shades of attention weights from 0 to 1; smaller weights than MIN_WEIGHT are left blank.
 SHADES = " ░▒▓█"

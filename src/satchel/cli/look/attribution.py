@@ -26,16 +26,14 @@ def attribution(
 ) -> View:
     """Print or draw the contribution of each word to the score of a token or label, by several attribution methods."""
     from satchel import api, charts
-    from satchel.api.attribution import compared
-    from satchel.inspection.attribution import INSTEADS, METHODS, Instead
+    from satchel.inspection.attribution import INSTEADS, METHODS, Instead, compare_methods
     from satchel.text.display import visible
 
     check_choice("--instead", instead, INSTEADS)
     chosen = [each for each in METHODS if method in (None, each)] or METHODS
-    result = compared(api.load(run), read_text(text), target, versus, chosen, instead=cast(Instead, instead))
-    values: dict[str, Any] = {each.method: each.values for each in result.methods}
-    if result.exact is not None:
-        values["exact"] = result.exact
+    model = api.load(run)
+    result = compare_methods(model, read_text(text), target, versus, chosen, instead=cast(Instead, instead))
+    values: dict[str, Any] = result.by_method
     if method is not None:
         check_choice("--method", method, list(values))
         values = {method: values[method]}

@@ -12,8 +12,8 @@ from satchel.cli.output import TEXT, TOKEN, Progress, message, print_drawing, pr
 from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
-    from satchel.api.senses import Explanation
     from satchel.inspection.aggregate import Total
+    from satchel.inspection.contributions import Contributions
 
 # Maximum number of rows printed at each end of a sorted table; files and JSON contain all of them.
 MAX_ROWS = 20
@@ -46,7 +46,7 @@ def contributions(
         if text is not None:
             raise SettingsError("TEXT and --data exclude each other", "give one of them")
         with Progress() as progress:
-            totals = model.reader.totals(data, by.split(","), target, versus, progress)
+            totals = model.contribution_totals(data, by.split(","), target, versus, progress)
         return _totals_view(totals)
     content, task = read_text(text), model.settings.task
     if task == "lm":
@@ -60,21 +60,20 @@ def contributions(
     return View(explanation.picture, lambda: explanation_json(explanation), lambda: show_explanation(explanation))
 
 
-def _explain_label(model: Any, text: str, target: str | None, versus: str | None) -> "Explanation":
+def _explain_label(model: Any, text: str, target: str | None, versus: str | None) -> "Contributions":
     """Return the contributions to the logit of a label, by default the most probable one."""
-    from satchel.api.senses import lead
     from satchel.errors import SettingsError
 
     for label in (target, versus):
         if label is not None and label not in model.labels:
             raise SettingsError(f"unknown label {label}", f"expected {', '.join(model.labels)}")
-    explanations = model.contributions(text)
+    explanations: list[Contributions] = model.contributions(text)
     best = max(explanations, key=lambda each: each.logit)
     first = best if target is None else explanations[model.labels.index(target)]
-    return first if versus is None else lead(first, explanations[model.labels.index(versus)])
+    return first if versus is None else first - explanations[model.labels.index(versus)]
 
 
-def score_name(explanation: "Explanation") -> str:
+def score_name(explanation: "Contributions") -> str:
     """Return the name of the explained score: a target, or a difference of two."""
     from satchel.text.display import visible
 
@@ -82,7 +81,7 @@ def score_name(explanation: "Explanation") -> str:
     return visible(explanation.target, spaces=True) + minus
 
 
-def explanation_json(explanation: "Explanation") -> dict[str, Any]:
+def explanation_json(explanation: "Contributions") -> dict[str, Any]:
     """Return the keys of `look contributions --json`."""
     return {
         "words": list(explanation.words),
@@ -97,7 +96,7 @@ def explanation_json(explanation: "Explanation") -> dict[str, Any]:
     }
 
 
-def show_explanation(explanation: "Explanation") -> None:
+def show_explanation(explanation: "Contributions") -> None:
     """Print the logit, the words coloured by their contributions, and the largest contributions of senses."""
     for note in explanation.notes:
         message(note)

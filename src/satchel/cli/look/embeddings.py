@@ -25,7 +25,7 @@ def embeddings(
     result = api.load(run).vectors.map(words.split() if words else [], count=top, sense=sense)
     for note in result.notes:
         message(note)
-    first, second = result.shares
+    first, second = result.explained_variance
     title = f"2-D PCA of {result.what} (explained variance {first + second:.0%})"
 
     def document() -> dict[str, Any]:
@@ -34,11 +34,11 @@ def embeddings(
                 "word": each.word,
                 "x": each.x,
                 "y": each.y,
-                "nearest": [{"word": word, "alike": similarity} for word, similarity in each.near],
+                "nearest": [{"word": word, "alike": similarity} for word, similarity in each.neighbours],
             }
             for each in result.points
         ]
-        return {"points": points, "shares": list(result.shares)}
+        return {"points": points, "shares": list(result.explained_variance)}
 
     def show() -> None:
         print(title)
@@ -48,7 +48,7 @@ def embeddings(
         lambda: charts.embedding_map(
             [each.word for each in result.points],
             [(each.x, each.y) for each in result.points],
-            nearest=[[word for word, _ in each.near] for each in result.points],
+            nearest=[[word for word, _ in each.neighbours] for each in result.points],
             title=title,
         ),
         document,

@@ -31,6 +31,6 @@ def trace_run(
 
     content, target = read_pair(text, target, source)
     trace = api.load(run).trace(content, target, start)
-    for remark in trace.remarks:
-        message(remark)
+    for note in trace.notes:
+        message(note)
     return trace

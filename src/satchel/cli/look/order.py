@@ -13,7 +13,7 @@ def order(run: Run, text: Text = None, start: Start = 0) -> View:
     from satchel import charts
     from satchel.errors import RunError
 
-    scored = trace_run(run, text, start=start).told
+    scored = trace_run(run, text, start=start).targets
     tokens, orders = scored.tokens, scored.notes.get("order")
     if orders is None:
         raise RunError(

@@ -10,7 +10,7 @@ def senses(run: Run, text: Text = None) -> View:
     """Print or draw the weight of each sense of each word in the prediction after the text (Backpacks)."""
     from satchel import api, charts
 
-    words, weights_WN = api.load(run).reader.weights(read_text(text))
+    words, weights_WN = api.load(run).sense_vectors.weights(read_text(text))
     columns = [("word", TOKEN), *((f"sense {sense}", ".2f") for sense in range(weights_WN.shape[1]))]
     return View(
         lambda: charts.sense_bars(words, weights_WN),

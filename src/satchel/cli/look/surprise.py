@@ -15,7 +15,7 @@ def surprise(run: Run, text: Text = None, target: Target = None, source: Source 
     """Print or draw the surprisal of each token: -log2 of its probability, in bits."""
     from satchel import charts
 
-    scored = trace_run(run, text, target, source, start).told
+    scored = trace_run(run, text, target, source, start).targets
     bits = scored.surprise / math.log(2)
 
     def document() -> dict[str, Any]:

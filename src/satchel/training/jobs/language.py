@@ -14,7 +14,7 @@ from satchel.data.gate_split import split_for_gate
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
 from satchel.inspection.sense_metrics import Read
-from satchel.inspection.senses import pieces_of
+from satchel.inspection.senses import sample_pieces
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import CausalEncoder
 from satchel.ngram.tables import Table
@@ -131,7 +131,7 @@ class LanguageJob:
             ids_T, targets_T = ids_tensor(network, piece[:-1]), ids_tensor(network, piece[1:])
             return Read(ids_T, lambda x_TD: F.cross_entropy(network.head(x_TD), targets_T, reduction="sum"), len(ids_T))
 
-        pieces = pieces_of(valid, self.boundary, encoder.context, SENSE_TOKENS, following=1)
+        pieces = sample_pieces(valid, self.boundary, encoder.context, SENSE_TOKENS, following=1)
         return measure_senses(encoder, [read(piece) for piece in pieces if len(piece) > 1])
 
 
