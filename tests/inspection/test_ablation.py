@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import satchel
-from satchel.api import ablation as costs
 from satchel.errors import RunError, SettingsError
-from satchel.inspection.ablation import heads_of, zeroing
-from satchel.inspection.patched import view
-from satchel.nn.sites import hooked, recording
+from satchel.inspection import ablation
+from satchel.inspection.ablation import heads_of, zero_heads
+from satchel.inspection.patched import patched
+from satchel.nn.sites import recording, watching
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from tests.models.encoders import SETTINGS, make
 
@@ -35,9 +35,9 @@ def test_a_view_says_what_the_network_says_without_the_head(name: str) -> None:
     network = LanguageNetwork(make(name)).eval()
     plain = network(IDS_BT)
     (layer, head) = heads_of(network)[-1]
-    without = view(network, zeroing(network, [(layer, head)]))
+    without = patched(network, zero_heads(network, [(layer, head)]))
     prefix = "encoder.contextualiser" if name == "backpack" else "encoder"
-    with hooked(network, {f"{prefix}.blocks.{layer}.attention.outputs": zeroed(head)}):
+    with watching(network, {f"{prefix}.blocks.{layer}.attention.outputs": zeroed(head)}):
         expected = network(IDS_BT)
     torch.testing.assert_close(without(IDS_BT), expected, rtol=1e-12, atol=1e-12)
     assert not torch.allclose(expected, plain, rtol=1e-9)
@@ -56,7 +56,7 @@ def test_a_view_shares_the_parameters_but_not_the_sense_cache() -> None:
     network = LanguageNetwork(make("backpack")).eval()
     with torch.inference_mode():
         network(IDS_BT)  # now senses are kept
-    without = view(network, zeroing(network, [(0, 1)]))
+    without = patched(network, zero_heads(network, [(0, 1)]))
     ours, theirs = dict(network.named_parameters()), dict(without.named_parameters())
     assert list(ours) == list(theirs)
     assert all(parameter is theirs[name] for name, parameter in ours.items())
@@ -83,15 +83,15 @@ def test_the_ngram_a_network_stands_on_is_shared(tmp_path: Path) -> None:
 
 def test_without_a_change_it_is_the_network_itself() -> None:
     network = LanguageNetwork(make("usual"))
-    assert view(network, {}) is network
-    assert zeroing(network, []) == {}
+    assert patched(network, {}) is network
+    assert zero_heads(network, []) == {}
 
 
 def test_a_view_of_a_view_has_the_changes_of_both_and_who_watches_sees_them() -> None:
     network = LanguageNetwork(make("usual")).eval()
-    one = view(network, zeroing(network, [(0, 0)]))
-    both = view(one, zeroing(one, [(0, 2)]))
-    at_once = view(network, zeroing(network, [(0, 0), (0, 2)]))
+    one = patched(network, zero_heads(network, [(0, 0)]))
+    both = patched(one, zero_heads(one, [(0, 2)]))
+    at_once = patched(network, zero_heads(network, [(0, 0), (0, 2)]))
     torch.testing.assert_close(both(IDS_BT), at_once(IDS_BT), rtol=1e-12, atol=1e-12)
     with recording(both, "*blocks.0.attention.outputs") as found:
         both(IDS_BT)
@@ -103,15 +103,15 @@ def test_any_site_can_be_changed_also_those_that_others_hold() -> None:
     network = LanguageNetwork(make("backpack")).eval()
     with torch.inference_mode():
         plain = network(IDS_BT)
-        doubled = view(network, {"encoder.senses": lambda senses_UND: 2 * senses_UND})
+        doubled = patched(network, {"senses": lambda senses_UND: 2 * senses_UND})
         torch.testing.assert_close(doubled(IDS_BT), 2 * plain, rtol=1e-12, atol=1e-12)
         assert torch.equal(network(IDS_BT), plain)
         usual = LanguageNetwork(make("usual")).eval()
-        own = view(usual, {"encoder.blocks.0.attention.weights": torch.zeros_like})
-        none = view(usual, zeroing(usual, [(0, head) for head in range(3)]))
+        own = patched(usual, {"blocks.0.attention.weights": torch.zeros_like})
+        none = patched(usual, zero_heads(usual, [(0, head) for head in range(3)]))
         torch.testing.assert_close(own(IDS_BT), none(IDS_BT), rtol=1e-12, atol=1e-12)
-    with pytest.raises(SettingsError, match=r"no site nowhere\nthere is encoder"):
-        view(network, {"nowhere": torch.zeros_like})
+    with pytest.raises(SettingsError, match=r"unknown site nowhere\nexpected one of"):
+        patched(network, {"nowhere": torch.zeros_like})
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -120,8 +120,8 @@ def test_heads_are_those_that_a_trace_has_maps_of(name: str) -> None:
     blocks = [part for part in network.modules() if type(part).__name__ == "Block"]
     heads = 5 if name == "own widths" else 3
     assert heads_of(network) == [(layer, head) for layer in range(len(blocks)) for head in range(heads)]
-    with pytest.raises(SettingsError, match=r"no head 7 of layer 0"):
-        zeroing(network, [(0, 7)])
+    with pytest.raises(SettingsError, match=r"head 7 of layer 0 does not exist"):
+        zero_heads(network, [(0, 7)])
 
 
 # --- of models -----------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_an_edited_language_model_answers_like_any_other_and_the_model_stays_as_
     changed = without.score("the cat sat").logprobs
     site = "encoder.contextualiser.blocks" if kind == "backpack" else "encoder.blocks"
     sites = {f"{site}.0.attention.outputs": zeroed(0), f"{site}.1.attention.outputs": zeroed(1)}
-    with hooked(model.network, sites):
+    with watching(model.network, sites):
         np.testing.assert_allclose(model.score("the cat sat").logprobs, changed, rtol=1e-6)
         valid = model.evaluate()
         likeliest = model.next("the cat").probabilities
@@ -214,11 +214,13 @@ def test_an_empty_edit_changes_nothing(folder: Path) -> None:
     assert same.predictor is model.predictor
     counted = satchel.train(folder / "text.txt", task="lm", model="ngram", tokenizer="word", out=folder / "counted")
     assert counted.edit(zero=[]).score("the cat").total_logprob == counted.score("the cat").total_logprob
-    with pytest.raises(RunError, match="has no heads"):
+    with pytest.raises(RunError, match="has no attention heads"):
         counted.edit(zero=[(0, 0)])
-    with pytest.raises(SettingsError, match=r"no head 2 of layer 1\nthere are layers 0 to 1 with heads 0 to 1"):
+    with pytest.raises(
+        SettingsError, match=r"head 2 of layer 1 does not exist; expected layers 0 to 1 with heads 0 to 1"
+    ):
         model.edit(zero=[(1, 2)])
-    with pytest.raises(SettingsError, match="no head 0 of layer -1"):
+    with pytest.raises(SettingsError, match="head 0 of layer -1"):
         model.edit(zero=[(-1, 0)])
 
 
@@ -240,7 +242,7 @@ def test_a_heads_cost_is_what_its_loss_adds_to_the_bits(folder: Path) -> None:
 
 def test_of_a_long_text_whole_documents_are_enough(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = language(folder)
-    monkeypatch.setattr(costs, "TOKENS_SEEN", 34)
+    monkeypatch.setattr(ablation, "SAMPLED_TOKENS", 34)
     (folder / "two.txt").write_text("\n".join(TEXT.split("\n")[:2]))
     expected = model.evaluate(folder / "two.txt").bits_per_byte
     assert model.head_costs(folder / "text.txt").whole == pytest.approx(expected, rel=1e-9)
@@ -264,5 +266,5 @@ def test_labels_are_measured_by_accuracy_and_fewer_right_answers_cost(folder: Pa
     classifier = trained(folder, "classifier", "rows.tsv", model="transformer", tokenizer="word")
     assert len(classifier.head_costs(folder / "rows.tsv").rows) == 4
     translator = trained(folder, "pairs", "@reverse", settings={"data.size": 50, "model.context": 32})
-    with pytest.raises(RunError, match="is a translator"):
+    with pytest.raises(RunError, match="task=translate"):
         translator.head_costs()

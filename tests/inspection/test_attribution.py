@@ -7,7 +7,9 @@ from torch import Tensor
 
 from satchel.errors import SettingsError
 from satchel.inspection import attribution
-from satchel.inspection.attribution import METHODS, Asked, Instead, Method, attribute, check_vectors, exact
+from satchel.inspection.attribution import METHODS, Instead, Method, attribute, check_contextualise
+from satchel.inspection.contributions import project
+from satchel.inspection.targets import Logit, logit
 from satchel.models.backpack import Backpack
 from satchel.models.build import build_encoder
 from satchel.models.dan import DanSettings
@@ -31,17 +33,17 @@ def encoder(name: str, *, causal: bool = True) -> CausalEncoder:
     return made
 
 
-def next_asked(name: str, versus: int | None = 5) -> Asked:
-    return attribution.next_token(LanguageNetwork(encoder(name)).eval(), IDS, 3, versus)
+def next_asked(name: str, versus: int | None = 5) -> Logit:
+    return logit(LanguageNetwork(encoder(name)).eval(), IDS, 3, versus)
 
 
-def label_asked(name: str) -> Asked:
-    return attribution.label(ClassificationNetwork(encoder(name, causal=False), 3).double().eval(), IDS, 2)
+def label_asked(name: str) -> Logit:
+    return logit(ClassificationNetwork(encoder(name, causal=False), 3).double().eval(), IDS, 2)
 
 
-def tag_asked(name: str, ids: np.ndarray = IDS, place: int = 4) -> Asked:
+def tag_asked(name: str, ids: np.ndarray = IDS, place: int = 4) -> Logit:
     network = TaggingNetwork(encoder(name, causal=False), 4).double().eval()
-    return attribution.tag(network, ids, place, 2, versus=1)
+    return logit(network, ids, 2, 1, place)
 
 
 ASKED = {"language": next_asked, "classification": label_asked, "tagging": tag_asked}
@@ -59,7 +61,7 @@ def test_all_methods_are_exact_where_the_score_is_linear(method: Method) -> None
     torch.manual_seed(0)
     made = build_encoder(DanSettings(width=12, layers=0), VOCABULARY, causal=True).double()
     network = LanguageNetwork(made).eval()
-    found = attribute(attribution.next_token(network, IDS, 3), method)
+    found = attribute(logit(network, IDS, 3), method)
     with torch.no_grad():
         vectors = made.embedding(torch.from_numpy(IDS)) - mean_vector(made)
         by_hand = (vectors @ network.head.weight[3] / len(IDS)).numpy()
@@ -76,13 +78,13 @@ def test_where_words_only_add_up_occlusion_and_integrated_gradients_are_what_is_
     made = build_encoder(settings, VOCABULARY, causal=True).double()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    asked = attribution.next_token(LanguageNetwork(made).eval(), IDS, 3)
+    asked = logit(LanguageNetwork(made).eval(), IDS, 3)
     # The vocabulary is so small that all of its words are drawn: they are what centred contributions are above.
-    true = exact(asked)
+    (true,) = project([asked])
     for method in ("occlusion", "integrated"):
         found = attribute(asked, method, instead="words", steps=66 if method == "integrated" else None)
         np.testing.assert_allclose(found.values, true.centred.sum(axis=1), atol=1e-6 * np.abs(true.values).sum())
-        assert found.score == pytest.approx(true.score)
+        assert found.score == pytest.approx(true.logit)
         assert found.baseline == pytest.approx(true.shared.sum())
     # Above the mean vector it is another amount, but the same for all words.
     apart = attribute(asked, "occlusion").values - true.centred.sum(axis=1)
@@ -93,7 +95,7 @@ def test_where_words_only_add_up_occlusion_and_integrated_gradients_are_what_is_
 @pytest.mark.parametrize("name", OF_VECTORS)
 def test_integrated_gradients_are_complete_on_every_encoder(name: str, task: str) -> None:
     asked = ASKED[task](name)
-    check_vectors(asked)
+    check_contextualise(asked)
     found = attribute(asked, steps=256)
     assert abs(found.gap) <= 0.01 * abs(found.score - found.baseline)
     assert np.abs(found.values).sum() > 1e-6
@@ -133,14 +135,14 @@ def test_gradients_are_slopes() -> None:
             ahead, behind = vectors.clone(), vectors.clone()
             for rows, step in ((ahead, 1e-6), (behind, -1e-6)):
                 rows[0, place] += step * (vectors[0, place] - mean_vector(made))  # type: ignore[arg-type]
-            slope = (asked.of_vectors(ahead) - asked.of_vectors(behind)).item() / 2e-6
+            slope = (attribution._values(asked, ahead) - attribution._values(asked, behind)).item() / 2e-6
             assert found.values[place] == pytest.approx(slope, rel=1e-5, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", ["dan", "window", "lstm", "rotary", "backpack", "lstm backpack"])
 def test_occlusion_is_what_the_network_says_of_a_text_with_another_word(name: str) -> None:
     network = LanguageNetwork(encoder(name)).eval()
-    found = attribute(attribution.next_token(network, IDS, 3), "occlusion", instead="words")
+    found = attribute(logit(network, IDS, 3), "occlusion", instead="words")
 
     def score(ids: np.ndarray) -> float:
         with torch.no_grad():
@@ -165,7 +167,7 @@ def test_what_lies_outside_of_the_window_adds_exactly_nothing(
     method: Method, instead: Instead, dtype: torch.dtype
 ) -> None:
     network = LanguageNetwork(encoder("window").to(dtype)).eval()
-    found = attribute(attribution.next_token(network, IDS, 3), method, instead=instead)
+    found = attribute(logit(network, IDS, 3), method, instead=instead)
     assert not found.values[:-3].any()
     assert found.values[-3:].all()
 
@@ -189,9 +191,7 @@ def test_a_tag_owes_nothing_to_words_it_is_not_read_with(method: Method) -> None
 def test_a_contrast_is_the_difference_of_two_scores(method: Method) -> None:
     network = LanguageNetwork(encoder("backpack")).eval()
     steps = 8 if method == "integrated" else None
-    first, second, both = (
-        attribute(attribution.next_token(network, IDS, *of), method, steps=steps) for of in ((3,), (5,), (3, 5))
-    )
+    first, second, both = (attribute(logit(network, IDS, *of), method, steps=steps) for of in ((3,), (5,), (3, 5)))
     np.testing.assert_allclose(both.values, first.values - second.values, rtol=1e-9, atol=1e-12)
     assert both.score == pytest.approx(first.score - second.score)
     assert both.baseline == pytest.approx(first.baseline - second.baseline)
@@ -210,10 +210,10 @@ def test_the_score_is_what_the_network_says_also_in_a_batch_with_padding(
     batch[1, : len(ids)], keep[1, : len(ids)] = torch.from_numpy(ids), True
     with torch.no_grad():
         labels, tags = classifier(batch, keep)[1], tagger(batch, keep)[1, len(ids) - 1]
-    of_label = attribution.label(classifier, ids, 2, versus=0)
-    of_tag = attribution.tag(tagger, ids, len(ids) - 1, 3)
+    of_label = logit(classifier, ids, 2, versus=0)
+    of_tag = logit(tagger, ids, 3, position=len(ids) - 1)
     for asked, score in ((of_label, labels[2] - labels[0]), (of_tag, tags[3])):
-        check_vectors(asked)
+        check_contextualise(asked)
         found = attribute(asked, "gradient")
         assert found.score == pytest.approx(score.item(), rel=1e-4, abs=1e-5)
         assert len(found.values) == len(ids)
@@ -226,15 +226,15 @@ def test_how_many_rows_are_read_at_once_changes_nothing(
 ) -> None:
     asked = next_asked(name)
     whole = attribute(asked, method, instead="words")
-    monkeypatch.setattr(attribution, "VECTORS_AT_ONCE", 30)
-    assert attribution._rows_at_once(torch.empty(10, 1)) == 3
+    monkeypatch.setattr(attribution, "BATCH_TOKENS", 30)
+    assert attribution._batch_rows(torch.empty(10, 1)) == 3
     parts = attribute(asked, method, instead="words")
     np.testing.assert_allclose(parts.values, whole.values, rtol=1e-9, atol=1e-13)
 
 
 def test_asking_leaves_nothing_behind_and_works_for_those_who_learn_nothing() -> None:
     network = LanguageNetwork(encoder("backpack")).train()
-    asked = attribution.next_token(network, IDS, 3)
+    asked = logit(network, IDS, 3)
     with torch.inference_mode():
         within = attribute(asked).values
     assert network.encoder.training
@@ -246,7 +246,7 @@ def test_dropout_is_off_while_one_asks() -> None:
     torch.manual_seed(0)
     settings = TransformerSettings(width=12, layers=1, heads=3, context=16, dropout=0.5)
     network = LanguageNetwork(build_encoder(settings, VOCABULARY, causal=True)).train()
-    asked = attribution.next_token(network, IDS, 3)
+    asked = logit(network, IDS, 3)
     np.testing.assert_array_equal(attribute(asked, "occlusion").values, attribute(asked, "occlusion").values)
 
 
@@ -270,19 +270,19 @@ class Wordy(Transformer):
         raise NotImplementedError("it reads words")
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Backwards, "something else of vectors"), (Wordy, "it reads words")])
+@pytest.mark.parametrize(("kind", "said"), [(Backwards, "encodes embeddings differently"), (Wordy, "it reads words")])
 def test_an_encoder_that_is_not_what_it_makes_of_vectors_is_told(kind: type[Transformer], said: str) -> None:
     torch.manual_seed(0)
     settings = SETTINGS["rotary"]
     assert isinstance(settings, TransformerSettings)
-    asked = attribution.next_token(LanguageNetwork(kind(settings, VOCABULARY, causal=True)).eval(), IDS, 3)
+    asked = logit(LanguageNetwork(kind(settings, VOCABULARY, causal=True)).eval(), IDS, 3)
     with pytest.raises(SettingsError, match=said):
-        check_vectors(asked)
+        check_contextualise(asked)
 
 
 def test_senses_of_a_table_have_no_vectors_to_ask() -> None:
     made = make("table of senses")
     assert isinstance(made, Backpack)
     with pytest.raises(SettingsError, match="table") as caught:
-        check_vectors(attribution.next_token(LanguageNetwork(made).eval(), IDS, 3))
+        check_contextualise(logit(LanguageNetwork(made).eval(), IDS, 3))
     assert "contributions" in caught.value.remedy

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import satchel
-from satchel.api.patterns import Patterns
 from satchel.datasets import roles
 from satchel.datasets.registry import DATASETS
 from satchel.errors import DataError, SettingsError
 from satchel.inspection import patterns
-from satchel.inspection.patterns import PATTERNS, Fit, HeadFit, Places, fit, rank
-from satchel.inspection.trace import Told, Trace, of_text
+from satchel.inspection.patterns import PATTERNS, Expected, Fit, HeadFit, Patterns, fit, rank
+from satchel.inspection.trace import Targets, Trace, trace_ids
 from satchel.tasks.language import LanguageNetwork
 from satchel.text.reading import DataSettings
 from tests.models.encoders import make
@@ -74,7 +73,7 @@ def test_a_map_is_scored_by_hand() -> None:
     assert fit(map_TS, np.zeros((3, 3), bool)) is None
 
 
-def told(places: Places) -> list[tuple[int, int]]:
+def told(places: Expected) -> list[tuple[int, int]]:
     return [(int(query), int(key)) for query, key in np.argwhere(places)]
 
 
@@ -109,7 +108,7 @@ TEXTS = ((10, 3, 1, 4, 1, 5), (10, 9, 2, 9))
 
 def traced(name: str) -> list[Trace]:
     network = LanguageNetwork(make(name)).eval()
-    return [of_text(network, np.array(ids), [str(id_) for id_ in ids], told=Told()) for ids in TEXTS]
+    return [trace_ids(network, np.array(ids), [str(id_) for id_ in ids], targets=Targets()) for ids in TEXTS]
 
 
 @pytest.mark.parametrize("name", ["usual", "wide", "backpack"])
@@ -132,27 +131,27 @@ def test_heads_are_ranked_over_all_queries_of_all_texts(name: str) -> None:
     assert best.queries == len(weights) == 8
     assert best.weight == pytest.approx(np.mean(weights))
     # No map is kept that nobody asked for.
-    assert not [site for trace in traced(name) for site in trace._read if site.endswith("weights")]
+    assert not [site for trace in traced(name) for site in trace._values if site.endswith("weights")]
 
 
 def test_one_layer_is_there_at_a_time() -> None:
     (trace, _) = traced("usual")
     kept = []
 
-    class Watched(dict[str, Places]):
+    class Watched(dict[str, Expected]):
         def items(self) -> Any:
-            kept.append([name for name in trace._read if name.endswith("weights")])
+            kept.append([name for name in trace._values if name.endswith("weights")])
             return super().items()
 
     rank([(trace.attention, Watched(self=PATTERNS["self"](trace.tokens)))])
     assert len(kept) == 6
     assert all(len(names) <= 1 for names in kept)
-    assert not [name for name in trace._read if name.endswith("weights")]
+    assert not [name for name in trace._values if name.endswith("weights")]
 
 
 def test_a_pattern_of_another_size_is_told() -> None:
     trace = traced("usual")[0]
-    with pytest.raises(SettingsError, match=r"pattern of \(2, 2\).*expected \(6, 6\)"):
+    with pytest.raises(SettingsError, match=r"shape \(2, 2\); expected \(6, 6\)"):
         rank([(trace.attention, {"odd": np.ones((2, 2), bool)})])
 
 
@@ -185,7 +184,7 @@ def test_every_model_with_heads_can_be_asked(folder: Path, data: str, model: str
     assert found.texts == 2
     assert found.best("same") == next(row for row in found.rows if row.pattern == "same")
 
-    def after_the(tokens: Sequence[str]) -> Places:
+    def after_the(tokens: Sequence[str]) -> Expected:
         return patterns.at([(place, place - 1) for place, word in enumerate(tokens) if word == "cat"], tokens)
 
     own = asked.patterns(["the cat sat on the cat"], {"after the": after_the})
@@ -212,7 +211,7 @@ def test_a_translator_is_asked_where_in_the_source_it_looks(folder: Path) -> Non
         {"backwards": lambda written, source: np.eye(6, dtype=bool)[[4, 3, 2, 1, 0, 5]]},
     )
     assert {row.queries for row in backwards.rows} == {6}
-    with pytest.raises(SettingsError, match=r"no pattern previous\nthere is same, aligned"):
+    with pytest.raises(SettingsError, match=r"unknown pattern previous\nexpected some of same, aligned"):
         model.patterns(["abc"], ["previous"])
 
 
@@ -220,18 +219,18 @@ def test_what_cannot_be_asked_is_told(folder: Path) -> None:
     model = satchel.train(
         folder / "text.txt", model="transformer", tokenizer="word", steps=1, settings=SMALL, out=folder / "one"
     )
-    with pytest.raises(SettingsError, match="no pattern odd\nthere is same, earlier"):
+    with pytest.raises(SettingsError, match="unknown pattern odd\nexpected some of same, earlier"):
         model.patterns(["the cat"], ["same", "odd"])
-    with pytest.raises(DataError, match="nothing is expected by subject"):
+    with pytest.raises(DataError, match="subject: no query"):
         model.patterns(["the cat the"], ["same", "subject"])
-    with pytest.raises(DataError, match="nothing is expected by next"):
+    with pytest.raises(DataError, match="next: no query"):
         model.patterns(["the cat the"], ["next"])
-    with pytest.raises(DataError, match="list of texts"):
+    with pytest.raises(DataError, match="expected a list"):
         model.patterns("the cat")
-    with pytest.raises(SettingsError, match="there is no pattern referent"):
+    with pytest.raises(SettingsError, match="unknown pattern referent"):
         model.patterns(["the cat the"]).best("referent")
     counted = satchel.train(folder / "text.txt", model="ngram", tokenizer="word", out=folder / "counted")
-    with pytest.raises(SettingsError, match="does not look at anything"):
+    with pytest.raises(SettingsError, match="no attention weights"):
         counted.patterns(["the cat"])
 
 
@@ -279,10 +278,10 @@ def test_the_first_v_attends_to_itself_and_the_next_to_one_before(tmp_path: Path
     assert (own.hits * own.queries - new.hits * new.queries) / (own.queries - new.queries) < 0.5
     assert found.best("earlier").hits > 0.6
 
-    def first_v(tokens: Sequence[str]) -> Places:
+    def first_v(tokens: Sequence[str]) -> Expected:
         return np.asarray(patterns.new(tokens) & (np.array(tokens) == "v"))
 
-    def next_v(tokens: Sequence[str]) -> Places:
+    def next_v(tokens: Sequence[str]) -> Expected:
         return np.asarray(patterns.earlier(tokens) & (np.array(tokens) == "v")[:, None])
 
     texts = [text for text in strings(6000) if text.count("v") > 1]

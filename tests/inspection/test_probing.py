@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import satchel
-from satchel.api.probing import MOST_WORDS
 from satchel.errors import DataError, RunError
-from satchel.inspection.probing import accuracy, baselines, control_tags, probed
-from tests.inspection.test_vectors import DEEP, SMALL
+from satchel.inspection.probing import MAX_WORDS, accuracy, baselines, control_tags, probe_layers
+from tests.inspection.test_embeddings import DEEP, SMALL
 
 CHANCE = np.random.default_rng(0)
 WORDS = 2000
@@ -65,7 +64,9 @@ def test_the_control_is_lower_where_there_is_something_to_read() -> None:
     vectors_ND = of_type[types_N] + 0.1 * CHANCE.normal(size=(WORDS, 10))
     tags_N = (of_type[types_N, :2] > 0).astype(np.int64) @ np.array([1, 2])
     words = [TYPES[number] for number in types_N]
-    found, blind = probed({"seen": vectors_ND, "noise": CHANCE.normal(size=(WORDS, 10))}, words, tags_N, held(WORDS), 0)
+    found, blind = probe_layers(
+        {"seen": vectors_ND, "noise": CHANCE.normal(size=(WORDS, 10))}, words, tags_N, held(WORDS), 0
+    )
     assert (found.layer, found.site) == (0, "seen")
     assert found.accuracy > 0.9
     assert found.control < 0.5
@@ -163,7 +164,7 @@ def test_rows_longer_than_the_context_are_cut_and_counted(folder: Path) -> None:
     found = model.probe(folder / "itself.tsv")
     # A boundary stands before each text: five words of eight are read.
     assert sum(found.words) == 60 * 5
-    assert found.notes == ("60 rows are longer than the context of 6: 180 tags beyond it are left out",)
+    assert found.notes == ("60 rows longer than the context of 6 tokens: 180 tags beyond it omitted",)
 
 
 def test_tags_that_are_left_out_are_not_asked_about(folder: Path) -> None:
@@ -210,37 +211,37 @@ def test_the_senses_that_come_with_the_package_can_be_asked_about(folder: Path) 
     assert found.data == "@polysemy-senses"
     assert all("/" in tag for tag in found.tags)
     assert sum(found.rows) == sum(found.words)  # one ambiguous word in each
-    assert max(found.words) < MOST_WORDS
+    assert max(found.words) < MAX_WORDS
 
 
 def test_large_tables_are_read_in_part(folder: Path) -> None:
-    count = MOST_WORDS // 50 + 30
+    count = MAX_WORDS // 50 + 30
     rows = "".join(f"{text}\t{text}\n" for text in sentences(count, 50))
     (folder / "large.tsv").write_text(f"text\ttags\n{rows}")
     found = trained(folder, "gru").probe(folder / "large.tsv")
-    assert sum(found.words) == MOST_WORDS
-    assert found.notes == (f"the first {MOST_WORDS // 50:,} of {count:,} rows are read",)
+    assert sum(found.words) == MAX_WORDS
+    assert found.notes == (f"only the first {MAX_WORDS // 50:,} of {count:,} rows are used",)
 
 
 def test_what_cannot_be_probed_is_told(folder: Path) -> None:
     model = trained(folder, "gru")
-    with pytest.raises(DataError, match="is no table"):
+    with pytest.raises(DataError, match="is not a table"):
         model.probe(folder / "text.txt")
     (folder / "one.tsv").write_text("text\ttags\na b\tX X\nb a\tX X\n")
-    with pytest.raises(DataError, match="found 2 rows with 1 tag in all, expected two or more of each"):
+    with pytest.raises(DataError, match="2 rows with 1 tag; expected 2 or more of each"):
         model.probe(folder / "one.tsv")
     (folder / "row.tsv").write_text("text\ttags\na b\tX Y\n")
-    with pytest.raises(DataError, match="found 1 row with 2 tags"):
+    with pytest.raises(DataError, match="1 row with 2 tags"):
         model.probe(folder / "row.tsv")
     (folder / "uneven.tsv").write_text("text\ttags\na b\tX Y\na b\tX\n")
     with pytest.raises(DataError, match="found 1 tag for 2 words"):
         model.probe(folder / "uneven.tsv")
     (folder / "empty.tsv").write_text("text\ttags\n")
-    with pytest.raises(DataError, match="found no rows"):
+    with pytest.raises(DataError, match="has no rows"):
         model.probe(folder / "empty.tsv")
     (folder / "labels.tsv").write_text("text\tlabel\na b\tX\n")
     with pytest.raises(DataError, match="has no column tags"):
         model.probe(folder / "labels.tsv")
     counted = satchel.train(folder / "text.txt", model="ngram", out=folder / "counted", force=True)
-    with pytest.raises(RunError, match="it has no vectors"):
+    with pytest.raises(RunError, match="has no embeddings"):
         counted.probe(folder / "itself.tsv")

@@ -16,7 +16,7 @@ from satchel import api
 from satchel.charts import html
 from satchel.charts.figures import Figure
 from satchel.errors import SettingsError
-from satchel.inspection.trace import Told, Trace
+from satchel.inspection.trace import Targets, Trace
 
 # A word that would run a program, if a page took it for more than a word.
 HOSTILE = "<img/src=x/onerror=alert(1)>&amp;\"'"
@@ -171,7 +171,7 @@ def test_an_explanation_tells_parts_that_add_up(models: dict[str, Any]) -> None:
     page = shown(found)
     assert "Contribution to the logit of sat minus that of dog" in page.text
     added = found.values.sum(axis=1)
-    assert f"the words add {added.sum():+.4f}, the bias {found.constant:+.4f}: together {found.logit:+.4f}" in page.text
+    assert f"sum over words {added.sum():+.4f}, bias {found.constant:+.4f}, logit {found.logit:+.4f}" in page.text
     assert added.sum() + found.constant == pytest.approx(found.logit)
     word, sense, value = found.largest()[0]
     assert abs(value) == np.abs(found.values).max()
@@ -201,7 +201,7 @@ def test_a_trace_tells_what_can_be_asked(models: dict[str, Any]) -> None:
     assert "trace.attention[layer, head]|2 layers" in page.text
     assert all(site in page.text for site in trace.sites)
     assert "trace.cross" not in page.text
-    assert "trace.told.notes['order']" in shown(models["ngram"].trace("the cat sat")).text
+    assert "trace.targets.notes['order']" in shown(models["ngram"].trace("the cat sat")).text
 
 
 # --- words on grounds --------------------------------------------------------------------------------------
@@ -266,8 +266,8 @@ def test_what_cannot_be_drawn_is_told(models: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="own, source or cross"):
         trace.attention_map(which="other")
     for draw in (Trace.attention_map, Trace.head_lines, Trace.grid):
-        with pytest.raises(SettingsError, match="does not look at anything"):
-            draw(Trace(["a"], told=Told()))
+        with pytest.raises(SettingsError, match="no self-attention"):
+            draw(Trace(["a"], targets=Targets()))
 
 
 # --- and no torch ------------------------------------------------------------------------------------------

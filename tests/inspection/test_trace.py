@@ -9,13 +9,14 @@ import torch
 
 import satchel
 from satchel.errors import DataError, SettingsError
-from satchel.inspection import lens
-from satchel.inspection.trace import Told, Trace, of_pair, of_text
+from satchel.inspection.lens import logit_lens
+from satchel.inspection.trace import Targets, Trace, trace_ids, trace_pair
 from satchel.nn.sites import sites
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
 from satchel.tasks.translation import TranslationNetwork
+from tests.inspection.conftest import untrained
 from tests.models import test_pair
 from tests.models.encoders import SETTINGS, make
 
@@ -26,7 +27,9 @@ NAMES = [f"word {number}" for number in range(11)]
 
 def traced(name: str, **options: Any) -> tuple[LanguageNetwork, Trace]:
     network = LanguageNetwork(make(name)).eval()
-    return network, of_text(network, IDS, TEXTS, told=Told(TEXTS[1:], tuple(IDS[1:].tolist()), np.zeros(7)), **options)
+    return network, trace_ids(
+        network, IDS, TEXTS, targets=Targets(TEXTS[1:], tuple(IDS[1:].tolist()), np.zeros(7)), **options
+    )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -63,14 +66,14 @@ def test_attention_is_a_map_for_each_layer_and_head(name: str) -> None:
 
 def test_nothing_of_the_size_of_a_map_is_kept_that_nobody_asked_for() -> None:
     _, trace = traced("usual")
-    assert not [name for name in trace._read if name.endswith(("weights", "scores", "logits"))]
+    assert not [name for name in trace._values if name.endswith(("weights", "scores", "logits"))]
     for _ in trace.attention.each():
-        assert len([name for name in trace._read if name.endswith("weights")]) <= 1
-    assert not [name for name in trace._read if name.endswith("weights")]
+        assert len([name for name in trace._values if name.endswith("weights")]) <= 1
+    assert not [name for name in trace._values if name.endswith("weights")]
     assert trace.attention[1].shape == (3, 8, 8)
-    assert [name for name in trace._read if name.endswith("weights")] == ["blocks.1.attention.weights"]
+    assert [name for name in trace._values if name.endswith("weights")] == ["blocks.1.attention.weights"]
     trace.forget("*.weights")
-    assert not [name for name in trace._read if name.endswith("weights")]
+    assert not [name for name in trace._values if name.endswith("weights")]
 
 
 def test_values_are_arrays_or_tensors_without_the_axis_of_the_batch() -> None:
@@ -86,14 +89,14 @@ def test_values_are_arrays_or_tensors_without_the_axis_of_the_batch() -> None:
 
 def test_what_is_not_there_is_told_with_what_there_is() -> None:
     _, trace = traced("usual")
-    with pytest.raises(SettingsError, match=r"no site blocks\.9"):
+    with pytest.raises(SettingsError, match=r"unknown site blocks\.9"):
         trace["blocks.9.output"]
     with pytest.raises(SettingsError, match="layers 0 to 1"):
         trace.attention[2]
     with pytest.raises(SettingsError, match="heads 0 to 2"):
         trace.attention[0, 3]
     _, other = traced("lstm")
-    with pytest.raises(SettingsError, match="does not look at anything"):
+    with pytest.raises(SettingsError, match="no self-attention"):
         other.attention[0]
 
 
@@ -101,7 +104,7 @@ def test_what_is_not_there_is_told_with_what_there_is() -> None:
 @pytest.mark.parametrize("name", ["usual", "lstm", "backpack", "dan"])
 def test_labels_are_traced_too(network_of: Any, name: str) -> None:
     network = network_of(make(name, causal=False), 3).double().eval()
-    trace = of_text(network, IDS, TEXTS, told=Told())
+    trace = trace_ids(network, IDS, TEXTS, targets=Targets())
     with torch.inference_mode():
         np.testing.assert_allclose(trace.logits, network(torch.from_numpy(IDS)[None])[0].numpy(), rtol=1e-12)
     assert len(trace["encoded"]) == len(IDS)
@@ -111,7 +114,7 @@ def test_labels_are_traced_too(network_of: Any, name: str) -> None:
 def test_translators_are_traced_with_what_they_look_at_in_the_source(name: str) -> None:
     network = TranslationNetwork(test_pair.make_pair(test_pair.SETTINGS[name])).double().eval()
     source, target = np.array([1, 2, 3]), np.array([4, 5])
-    trace = of_pair(network, (source, target), (12, 10), source="abc.", tokens="<de", told=Told())
+    trace = trace_pair(network, (source, target), (12, 10), source="abc.", tokens="<de", targets=Targets())
     assert trace.logits.shape == (3, 11)
     assert all(torch.isfinite(value).all() for value in trace.read("*").values())
     if "none" in name or name in ("lstm mean", "lstm max", "decoder-only"):
@@ -130,7 +133,7 @@ def test_translators_are_traced_with_what_they_look_at_in_the_source(name: str) 
 @pytest.mark.parametrize("name", ["usual", "post-norm", "lstm", "no norm"])
 def test_the_last_layer_of_a_lens_says_what_the_network_says(name: str) -> None:
     network, trace = traced(name)
-    found = lens.of_trace(network, trace, NAMES)
+    found = logit_lens(untrained(network), trace)
     logprobs_TV = torch.from_numpy(trace.logits).log_softmax(dim=-1)
     assert found.said[-1] == tuple(NAMES[place] for place in logprobs_TV.argmax(dim=-1))
     np.testing.assert_allclose(found.chances[-1], logprobs_TV.amax(dim=-1).exp())
@@ -149,7 +152,7 @@ def test_the_last_layer_of_a_lens_says_what_the_network_says(name: str) -> None:
 def test_a_backpack_has_no_lens_and_is_told_what_it_has() -> None:
     network, trace = traced("backpack")
     with pytest.raises(SettingsError, match="contributions"):
-        lens.of_trace(network, trace, NAMES)
+        logit_lens(untrained(network), trace)
 
 
 # --- of models
@@ -176,7 +179,7 @@ def test_the_trace_of_a_language_model_says_how_surprising_each_token_was(folder
     trace = model.trace("the cat sat on")
     assert trace.tokens == ("<start>", "the", "cat", "sat", "on")
     np.testing.assert_allclose(-trace.surprise, model.score("the cat sat on").logprobs, rtol=1e-6)
-    assert trace.told.tokens == ("the", "cat", "sat", "on")
+    assert trace.targets.tokens == ("the", "cat", "sat", "on")
     both = model.trace(["the cat sat on", "on"])
     assert [each.tokens for each in both] == [trace.tokens, ("<start>", "on")]
     np.testing.assert_array_equal(both[0]["encoded"], trace["encoded"])
@@ -192,7 +195,7 @@ def test_a_text_longer_than_the_context_is_read_from_a_token_on(folder: Path) ->
     assert first.tokens == ("<start>", *text.split()[:7])
     assert first.attention[0, 0].shape == (8, 8)
     assert later.tokens == tuple(text.split()[4:12])
-    assert "tokens 5 to 12 of 14" in later.remarks[0]
+    assert "tokens 5 to 12 of 14" in later.notes[0]
     np.testing.assert_allclose(-later.surprise, whole[5:13], rtol=1e-6)
     with pytest.raises(SettingsError, match="less than 14"):
         model.trace(text, start=14)
@@ -204,25 +207,25 @@ def test_an_ngram_says_which_order_answered_and_a_network_on_one_whom_it_believe
     )
     trace = counted.trace("the cat sat")
     assert trace.sites == ()
-    assert trace.told.notes["order"].tolist()[0] <= 2
+    assert trace.targets.notes["order"].tolist()[0] <= 2
     np.testing.assert_allclose(-trace.surprise, counted.score("the cat sat").logprobs)
-    with pytest.raises(SettingsError, match="no network"):
+    with pytest.raises(SettingsError, match="it has no sites"):
         trace["embedded"]
     both = trained(folder, "text.txt", tokenizer="word", settings={**SMALL, "model.ngram": 2}, model="transformer")
     trace = both.trace("the cat sat")
-    assert ((trace.told.notes["gate"] > 0) & (trace.told.notes["gate"] < 1)).all()
+    assert ((trace.targets.notes["gate"] > 0) & (trace.targets.notes["gate"] < 1)).all()
 
 
 def test_labels_and_tags_are_what_was_asked_for(folder: Path) -> None:
     model = trained(folder, "rows.tsv", model="transformer", tokenizer="word", settings=SMALL)
     trace = model.trace("the cat sat")
     assert trace.tokens == ("the", "cat", "sat")
-    assert trace.told.tokens == (model.classify("the cat sat").label,)
+    assert trace.targets.tokens == (model.classify("the cat sat").label,)
     tagger = satchel.train(
         "@counting", steps=2, out=folder / "tagger", settings={"data.size": 50, **SMALL}, force=True, task="tag"
     )
     trace = tagger.trace("a cat")
-    assert trace.told.tokens == tagger.tag("a cat").tags
+    assert trace.targets.tokens == tagger.tag("a cat").tags
     assert tagger.lens("a cat").said[-1] == tagger.tag("a cat").tags
     with pytest.raises(DataError):
         tagger.trace("")
@@ -234,7 +237,7 @@ def test_a_translator_traces_its_own_translation_or_a_given_one(folder: Path) ->
     )
     trace = model.trace("abcde", "edcba")
     assert trace.source == (*"abcde", "<end>")
-    assert trace.told.tokens == (*"edcba", "<end>")
+    assert trace.targets.tokens == (*"edcba", "<end>")
     np.testing.assert_allclose(-trace.surprise, model.score("abcde", "edcba").logprobs, rtol=1e-5)
     assert trace.cross[0].shape == (2, 6, 6)
-    assert model.trace("abcde").told.tokens[-1] == "<end>"
+    assert model.trace("abcde").targets.tokens[-1] == "<end>"

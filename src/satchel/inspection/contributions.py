@@ -58,8 +58,8 @@ class Contributions:
     @property
     def title(self) -> str:
         """Title of charts."""
-        versus = "" if self.versus is None else f" minus {visible(self.versus, spaces=True)}"
-        return f"Contributions to the logit of {visible(self.target, spaces=True)}{versus}"
+        versus = "" if self.versus is None else f" minus that of {visible(self.versus, spaces=True)}"
+        return f"Contribution to the logit of {visible(self.target, spaces=True)}{versus}"
 
     def __sub__(self, other: "Contributions") -> "Contributions":
         """Return the contributions to the difference of two logits of the same text."""
