@@ -184,7 +184,7 @@ def test_reports_tell_their_figures(models: dict[str, Any]) -> None:
     assert f"{cost.perplexity:,.2f}" in shown(cost).text
     labels = models["classifier"].evaluate()
     page = shown(labels)
-    assert f"{labels.accuracy:.2%} right ({labels.low:.2%} to {labels.high:.2%})" in page.text
+    assert f"accuracy {labels.accuracy:.2%} (95 % CI {100 * labels.low:.2f} to {100 * labels.high:.2f})" in page.text
     for each in labels.per_label:
         assert f"{each.precision:.3f}|{each.recall:.3f}|{each.f1:.3f}|{each.support}" in page.text
     translation = models["translator"].evaluate()

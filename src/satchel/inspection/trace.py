@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Sites of the hidden states. They are small and recorded immediately; other sites are recorded on first use.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
 # Sites whose first axis is the unique tokens of the batch instead of the batch.
-BY_UNIQUE_TOKEN = ("senses", "source_senses")
+BY_UNIQUE_TOKEN = ("senses", "source_senses", "sense_network.*", "source_sense_network.*")
 # Shown in place of the boundary token before a text.
 START = "<start>"
 
@@ -131,7 +131,7 @@ class Trace:
             for name, path in missing.items():
                 if recorded[path]:
                     values = recorded[path]
-                    self._values[name] = values[0] if name in BY_UNIQUE_TOKEN else _concatenated(values)
+                    self._values[name] = values[0] if _matches(name, BY_UNIQUE_TOKEN) else _concatenated(values)
         return {name: self._values[name] for name in names if name in self._values}
 
     def forget(self, *patterns: str) -> None:
