@@ -51,7 +51,7 @@ def test_a_run_without_senses_is_an_error(cli: Cli, verse: Path, tmp_path: Path)
     satchel.train(verse, model="ngram", out=tmp_path / "counted")
     code, _, messages = cli("senses", tmp_path / "counted", "cat")
     assert code == 2
-    assert "is no Backpack but ngram" in messages
+    assert "has no sense vectors (task=lm, model.kind=ngram)" in messages
     assert "--model backpack" in messages
 
 
@@ -60,6 +60,6 @@ def test_an_unknown_word_is_an_error(cli: Cli, verse: Path, tmp_path: Path) -> N
     satchel.train(verse, model="backpack", tokenizer="word", steps=2, settings=settings, out=tmp_path / "words")
     code, _, messages = cli("senses", tmp_path / "words", "zebra")
     assert code == 2
-    assert "'zebra' is no word of this vocabulary" in messages
+    assert "'zebra' is not in the vocabulary" in messages
     result = json_of(cli, "senses", tmp_path / "words", "cat")
     assert result["words"][0]["tokens"] == ["cat"]

@@ -13,7 +13,7 @@ from satchel.errors import RunError, SettingsError
 from satchel.inspection import ablation
 from satchel.inspection.ablation import heads_of, zero_heads
 from satchel.inspection.patched import patched
-from satchel.nn.sites import recording, watching
+from satchel.nn.sites import hooked, recording
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from tests.models.encoders import SETTINGS, make
 
@@ -37,7 +37,7 @@ def test_a_view_says_what_the_network_says_without_the_head(name: str) -> None:
     (layer, head) = heads_of(network)[-1]
     without = patched(network, zero_heads(network, [(layer, head)]))
     prefix = "encoder.contextualiser" if name == "backpack" else "encoder"
-    with watching(network, {f"{prefix}.blocks.{layer}.attention.outputs": zeroed(head)}):
+    with hooked(network, {f"{prefix}.blocks.{layer}.attention.outputs": zeroed(head)}):
         expected = network(IDS_BT)
     torch.testing.assert_close(without(IDS_BT), expected, rtol=1e-12, atol=1e-12)
     assert not torch.allclose(expected, plain, rtol=1e-9)
@@ -159,7 +159,7 @@ def test_an_edited_language_model_answers_like_any_other_and_the_model_stays_as_
     changed = without.score("the cat sat").logprobs
     site = "encoder.contextualiser.blocks" if kind == "backpack" else "encoder.blocks"
     sites = {f"{site}.0.attention.outputs": zeroed(0), f"{site}.1.attention.outputs": zeroed(1)}
-    with watching(model.network, sites):
+    with hooked(model.network, sites):
         np.testing.assert_allclose(model.score("the cat sat").logprobs, changed, rtol=1e-6)
         valid = model.evaluate()
         likeliest = model.next("the cat").probabilities

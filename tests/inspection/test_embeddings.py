@@ -79,7 +79,7 @@ def test_layers_go_from_the_words_to_what_the_head_gets_and_none_is_named_twice(
 
 @pytest.mark.parametrize("name", test_pair.SETTINGS)
 def test_what_reads_the_source_of_a_translator_is_an_encoder_of_its_own(name: str) -> None:
-    network = TranslationNetwork(test_pair.made(test_pair.SETTINGS[name])).eval()
+    network = TranslationNetwork(test_pair.make_pair(test_pair.SETTINGS[name])).eval()
     encoder = source_encoder(network)
     layers = hidden_layers(encoder)
     assert layers[0] == "embedded"

@@ -204,9 +204,9 @@ def test_layers_and_heads_can_be_looked_at_one_by_one(pairs: Path, tmp_path: Pat
     model = trained(pairs, tmp_path / "run", "transformer", steps=2, valid=0.0)
     every = [model.align("der Hund", "the dog", layer=0, head=head).values for head in range(2)]
     np.testing.assert_allclose(np.mean(every, axis=0), model.align("der Hund", "the dog").values, atol=1e-6)
-    with pytest.raises(SettingsError, match="--head 2: found heads 0 to 1"):
+    with pytest.raises(SettingsError, match="--head 2 does not exist; expected heads 0 to 1"):
         model.align("der Hund", "the dog", head=2)
-    with pytest.raises(SettingsError, match="--layer 1: found layers 0 to 0"):
+    with pytest.raises(SettingsError, match="--layer 1 does not exist; expected layers 0 to 0"):
         model.align("der Hund", "the dog", layer=1)
     recurrent = trained(pairs, tmp_path / "lstm", steps=2, valid=0.0, settings={"model.attention": "none"})
     with pytest.raises(SettingsError, match="has no attention"):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import satchel
-from satchel.inspection.contributions import of_next
+from satchel.inspection import targets
+from satchel.inspection.contributions import project
 from tests.cli.conftest import (
     Cli,
     json_of,
@@ -25,7 +26,7 @@ def test_contributions_sum_to_the_logit_and_tokens_of_a_word_are_merged(cli: Cli
     assert np.array(result["centred"]).sum() + result["bias"] == pytest.approx(result["logit"], abs=1e-6)
     ids = np.array([model.tokenizer.boundary, *model.tokenizer.encode("The cats saw the").ids])
     dog, log = (int(model.tokenizer.encode(word).ids[0]) for word in (" dog", " log"))
-    assert of_next(model.network, ids, dog, log).score == pytest.approx(result["logit"])
+    assert project([targets.logit(model.network, ids, dog, log)])[0].logit == pytest.approx(result["logit"])
 
 
 def test_the_default_target_is_the_most_probable_token(cli: Cli, backpack: Path) -> None:
@@ -33,9 +34,9 @@ def test_the_default_target_is_the_most_probable_token(cli: Cli, backpack: Path)
     result = json_of(cli, "look", "contributions", backpack, "The cat")
     assert result["target"] == model.next("The cat", top=1).tokens[0]
     several = json_of(cli, "look", "contributions", backpack, "The cat", "--target", "zebra")
-    assert "this explains the first" in several["notes"][0]
+    assert "the logit of the first one is explained" in several["notes"][0]
     long = model.contributions("The cat sat on the mat. " * 20)
-    assert "longer than the context of 32: its last 16" in long.notes[0]
+    assert "exceeds the context of 32 tokens: only its last 16" in long.notes[0]
     assert sum(long.values.ravel()) == pytest.approx(long.logit)
 
 
