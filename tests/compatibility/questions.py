@@ -119,4 +119,6 @@ def differences(expected: Any, actual: Any, where: str = "") -> list[str]:
     numbers = all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in (expected, actual))
     if numbers and math.isclose(expected, actual, rel_tol=1e-5, abs_tol=1e-6):
         return []
-    return [] if expected == actual else [f"{where}: expected {expected!r}, got {actual!r}"]
+    # The items of `notes` are prose; under the same key, `look surprise` has numbers by name.
+    is_prose = isinstance(expected, str) and isinstance(actual, str) and ".notes[" in where
+    return [] if expected == actual or is_prose else [f"{where}: expected {expected!r}, got {actual!r}"]

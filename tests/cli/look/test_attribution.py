@@ -12,7 +12,7 @@ def test_attribution_methods_are_printed_beside_the_exact_values(cli: Cli, runs:
     code, printed, messages = cli("look", "attribution", runs["backpack"], TEXT, "--target", "on", "--versus", "mat")
     assert code == 0, messages
     assert all(word in printed for word in ("occlusion", "gradient", "integrated", "exact", "on minus mat"))
-    assert "rank correlation with what is exact" in messages
+    assert "rank correlation with the exact contributions" in messages
     code, other, messages = cli("look", "attribution", runs["backpack"], TEXT, "--target", "on", "--instead", "words")
     assert (code, other != printed) == (0, True), messages
     code, printed, messages = cli(
