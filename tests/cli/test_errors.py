@@ -147,7 +147,7 @@ INSPECT = [
     (["similar", "backpack", "cat", "dog", "--context", HERE], "--context compares occurrences of one word"),
     (["similar", "backpack", "cat", "--by", "sense", "--context", HERE], "--context compares occurrences"),
     (["similar", "backpack", "cat", "--layer", "1"], "--layer requires --context"),
-    (["similar", "lines/transformer", "cat", "--layer", "3", "--context", HERE], "expected 0 (embedded) to 2 (encoded)"),
+    (["similar", "lines/transformer", "cat", "--layer", "3", "--context", HERE], "0 (embedded) to 2 (encoded)"),
     (["similar", "backpack", "cat", "--by", "sound"], "expected sense, embedding"),
     (["similar", "transformer", "cat", "--by", "sense"], "has no sense vectors"),
     (["similar", "lm", "cat"], "has no embeddings"),
