@@ -17,26 +17,26 @@ from satchel.charts.labels import full_text, label
 from satchel.charts.palette import LIGHT, rgb
 from tests.charts.charts import OF_WORDS, OTHERS, WORDS, maps, numbers, texts, weights
 
-# A strip is a text, in which a space is room; an alignment is of words, and runs have names: none of them are tokens.
-NO_TOKENS = ("surprise_strip", "order_strip", "alignment", "signed alignment", "comparison", "training_curves")
+# Charts that show spaces as spaces: running text, words, and names of runs.
+WITHOUT_MARKS = ("surprise_strip", "order_strip", "alignment", "signed alignment", "comparison", "training_curves")
 
 
 @pytest.mark.parametrize("name", OF_WORDS)
-def test_every_word_is_seen_on_a_chart_of_words_under_a_title(name: str) -> None:
-    picture = OF_WORDS[name](WORDS)
-    written = texts(picture.svg())
-    assert picture.title in " ".join(written)
+def test_a_chart_of_words_contains_every_word_and_its_title(name: str) -> None:
+    figure = OF_WORDS[name](WORDS)
+    written = texts(figure.svg())
+    assert figure.title in " ".join(written)
     for word in WORDS:
-        shown = word if name in NO_TOKENS else label(word)
+        shown = word if name in WITHOUT_MARKS else label(word)
         assert sum(text.startswith(shown.strip()) for text in written) >= WORDS.count(word)
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_chart_names_what_it_shows(name: str) -> None:
+def test_a_chart_contains_its_title_and_its_labels(name: str) -> None:
     make, expected = OTHERS[name]
-    picture = make()
-    written = texts(picture.svg())
-    assert picture.title in " ".join(written)
+    figure = make()
+    written = texts(figure.svg())
+    assert figure.title in " ".join(written)
     assert all(text in written for text in expected), (expected, written)
 
 
@@ -44,10 +44,10 @@ def test_a_chart_names_what_it_shows(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["attention_map", "heads_grid", "head_lines", "surprise_strip", "curves", "embedding_map"]
 )
-def test_a_number_that_is_none_breaks_nothing(name: str, bad: float) -> None:
+def test_values_that_are_not_finite_can_be_drawn(name: str, bad: float) -> None:
     values = weights(5, 5)
     values[2, 3] = bad
-    made = {
+    figure = {
         "attention_map": lambda: charts.attention_map(WORDS, WORDS, values),
         "heads_grid": lambda: charts.heads_grid(WORDS, WORDS, {(0, 0): values}),
         "head_lines": lambda: charts.head_lines(WORDS, WORDS, {(0, 0): values}),
@@ -55,39 +55,39 @@ def test_a_number_that_is_none_breaks_nothing(name: str, bad: float) -> None:
         "curves": lambda: charts.training_curves({"a": list(enumerate(values[2]))}, bad),
         "embedding_map": lambda: charts.embedding_map(WORDS, values[:, 2:4]),
     }[name]()
-    json.dumps(made.spec(), allow_nan=False)
-    svg = made.svg()
+    json.dumps(figure.spec(), allow_nan=False)
+    svg = figure.svg()
     assert "NaN" not in svg
     assert "Infinity" not in svg
 
 
-def test_a_map_of_no_number_is_drawn_too() -> None:
+def test_cells_without_a_finite_value_are_grey() -> None:
     assert charts.attention_map(WORDS, WORDS, np.full((5, 5), -np.inf)).svg().count(f'fill="{LIGHT.rule2}"') == 25
 
 
 @pytest.mark.parametrize("name", ["attention_map", "attention_maps", "head_lines", "sense_bars", "embedding_map"])
-def test_no_words_make_an_empty_chart(name: str) -> None:
+def test_a_chart_without_words_is_empty(name: str) -> None:
     assert OF_WORDS[name]([]).svg().startswith("<svg")
 
 
-def test_numbers_without_a_word_each_are_refused() -> None:
+def test_a_shape_that_differs_from_the_labels_raises_an_error() -> None:
     with pytest.raises(ValueError, match=r"values have shape \(5, 4\), expected \(5, 5\)"):
         charts.attention_map(WORDS, WORDS, weights(5, 4))
     with pytest.raises(ValueError, match="4 values for 5 tokens"):
         charts.surprise_strip(WORDS, [1.0] * 4)
 
 
-# --- numbers -------------------------------------------------------------------------------------------
+# --- values --------------------------------------------------------------------------------------------
 
 
-def test_a_block_is_as_large_as_its_largest() -> None:
+def test_pooling_keeps_the_maximum_of_each_block() -> None:
     values = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, -7.0], [0.5, -9.0, np.nan]])
     np.testing.assert_array_equal(pooled(values, 2), [[4.0, 3.0], [0.5, np.nan]])
     np.testing.assert_array_equal(pooled(values, 2, signed=True), [[4.0, -7.0], [-9.0, np.nan]])
     assert pooled(values, 3) is values
 
 
-def test_numbers_have_no_more_digits_than_are_seen() -> None:
+def test_values_are_rounded_to_five_digits() -> None:
     assert rounded([[1 / 3, 1e-9], [np.nan, np.inf]]) == [[0.33333, 0.0], [None, None]]
     assert rounded([-123456.789, 2.0]) == [-123460.0, 0.0]
     assert rounded([0.0, 1e-320, 1e308]) == [0.0, 0.0, pytest.approx(1e308)]
@@ -95,16 +95,16 @@ def test_numbers_have_no_more_digits_than_are_seen() -> None:
     assert rounded(2 / 3) == 0.66667
 
 
-def test_a_long_text_is_shown_in_blocks_and_says_so() -> None:
+def test_a_long_text_is_pooled_and_the_note_says_so() -> None:
     words = [f"w{place}" for place in range(400)]
     values = np.zeros((400, 400), np.float32)
     values[301, 4] = 0.75
-    picture = charts.attention_map(words, words, values)
-    (record,) = _tables(picture.spec())
+    figure = charts.attention_map(words, words, values)
+    (record,) = _tables(figure.spec())
     side = 134  # blocks of 3
     assert len(record["value"]) == side**2
     assert record["value"][100 * side + 1] == 0.75
-    svg = picture.svg()
+    svg = figure.svg()
     assert len(svg) < 200_000  # what is zero is not drawn
     written = texts(svg)
     assert "400 x 400 values; each cell shows the maximum of a block of 3 x 3" in written
@@ -116,7 +116,7 @@ def _tables(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return next(rows for rows in spec["datasets"].values() if rows and "value" in rows[0])
 
 
-def test_the_maps_of_a_grid_are_small_and_held_one_at_a_time() -> None:
+def test_the_maps_of_a_grid_are_pooled_and_consumed_one_at_a_time() -> None:
     alive: list[weakref.ref[npt.NDArray[np.float32]]] = []
     most = 0
 
@@ -129,34 +129,34 @@ def test_the_maps_of_a_grid_are_small_and_held_one_at_a_time() -> None:
             yield (place // 4, place % 4), made
 
     words = [f"w{place}" for place in range(300)]
-    picture = charts.heads_grid(words, words, one_by_one())
+    figure = charts.heads_grid(words, words, one_by_one())
     assert most <= 2
-    tables = _tables(picture.spec())
+    tables = _tables(figure.spec())
     assert len(tables) == 12
     assert {len(table["value"]) for table in tables} == {30**2}
 
 
-def test_a_mean_of_maps_comes_first_and_is_their_mean() -> None:
-    found = maps(5)
+def test_the_mean_over_layers_and_heads_is_shown_first() -> None:
+    weights_by_head = maps(5)
     tables = {
         (table["layer"], table["head"]): table["value"]
-        for table in _tables(charts.attention_maps(WORDS, WORDS, found).spec())
+        for table in _tables(charts.attention_maps(WORDS, WORDS, weights_by_head).spec())
     }
     assert len(tables) == 3 * 4
     for name, chosen in {
-        ("mean over layers", "mean over heads"): list(found.values()),
-        ("layer 1", "mean over heads"): [found[1, head] for head in range(3)],
-        ("mean over layers", "head 2"): [found[layer, 2] for layer in range(2)],
-        ("layer 1", "head 2"): [found[1, 2]],
+        ("mean over layers", "mean over heads"): list(weights_by_head.values()),
+        ("layer 1", "mean over heads"): [weights_by_head[1, head] for head in range(3)],
+        ("mean over layers", "head 2"): [weights_by_head[layer, 2] for layer in range(2)],
+        ("layer 1", "head 2"): [weights_by_head[1, 2]],
     }.items():
         np.testing.assert_allclose(tables[name], np.mean(chosen, axis=0).reshape(-1), atol=2e-5)
-    still = texts(charts.attention_maps(WORDS, WORDS, found).svg())
+    still = texts(charts.attention_maps(WORDS, WORDS, weights_by_head).svg())
     assert "mean over layers, mean over heads" in still
-    alone = texts(charts.attention_maps(WORDS, WORDS, {(4, 7): found[0, 0]}).svg())
+    alone = texts(charts.attention_maps(WORDS, WORDS, {(4, 7): weights_by_head[0, 0]}).svg())
     assert "layer 4, head 7" in alone
 
 
-def test_cells_stand_where_their_numbers_do() -> None:
+def test_cells_are_at_the_positions_of_their_values() -> None:
     values = np.zeros((2, 3))
     values[1, 2] = 1.0
     svg = charts.attention_map(["a", "b"], ["x", "y", "z"], values).svg()
@@ -165,7 +165,7 @@ def test_cells_stand_where_their_numbers_do() -> None:
     assert re.findall(rf'd="M([0-9.,]+)h26v26h-26Z" fill="{strongest}"', svg) == ["52,26"]
 
 
-def test_a_row_without_weights_keeps_its_place_on_a_large_map() -> None:
+def test_a_row_of_zeros_keeps_its_position_in_a_large_map() -> None:
     words = [f"w{place}" for place in range(60)]
     values = np.zeros((60, 60))
     values[59, 59] = 1.0  # all others are left to the ground
@@ -173,7 +173,7 @@ def test_a_row_without_weights_keeps_its_place_on_a_large_map() -> None:
     assert [text for text in written if text.startswith("w")].count("w30") == 2
 
 
-def test_only_strong_lines_are_drawn() -> None:
+def test_small_weights_have_no_line() -> None:
     words = [f"w{place}" for place in range(120)]
     values = np.full((120, 120), 0.001)
     values[:, 0] = 0.5
@@ -185,10 +185,10 @@ def test_only_strong_lines_are_drawn() -> None:
 # --- strips --------------------------------------------------------------------------------------------
 
 
-def test_a_strip_breaks_its_lines_where_a_narrow_picture_ends_and_where_the_text_does() -> None:
+def test_a_strip_is_wrapped_at_the_width_of_the_figure_and_at_line_breaks() -> None:
     words = ["one", " two", "\n", "three"]
-    picture = charts.surprise_strip(words, [1.0, 2.0, 3.0, 4.0])
-    lines = [record["line"] for record in next(iter(picture.spec()["datasets"].values()))]
+    figure = charts.surprise_strip(words, [1.0, 2.0, 3.0, 4.0])
+    lines = [record["line"] for record in next(iter(figure.spec()["datasets"].values()))]
     assert lines == [0, 0, 0, 1]
     long = charts.surprise_strip(["word "] * 60, np.ones(60))
     wide, narrow = (
@@ -198,17 +198,17 @@ def test_a_strip_breaks_its_lines_where_a_narrow_picture_ends_and_where_the_text
     assert narrow > wide > 0
 
 
-def test_a_very_long_text_is_cut_and_the_strip_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_very_long_text_is_cut_and_the_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "MAX_TOKENS", 30)
     written = texts(charts.surprise_strip(["ab"] * 35, np.ones(35)).svg())
     assert "first 30 of 35 tokens" in written
     assert written.count("ab") == 30
 
 
-# --- words ---------------------------------------------------------------------------------------------
+# --- labels --------------------------------------------------------------------------------------------
 
 
-def test_words_beside_a_chart_can_be_seen() -> None:
+def test_labels_show_invisible_characters() -> None:
     assert label(" a b") == "␣a␣b"
     assert label("\u00a0") == "␣"
     assert label("\n") == "\\n"
@@ -219,7 +219,7 @@ def test_words_beside_a_chart_can_be_seen() -> None:
     assert full_text(" a") == "␣a"
 
 
-def test_what_is_cut_beside_a_chart_is_told_whole_under_the_pointer() -> None:
+def test_tooltips_contain_the_full_text_of_a_cut_label() -> None:
     long = "unbelievably_long_identifier_that_does_not_end"
     spec = charts.attention_map([long], [long], [[1.0]]).spec()
     lists = {parameter["name"]: parameter["value"] for parameter in spec["params"]}
@@ -227,10 +227,10 @@ def test_what_is_cut_beside_a_chart_is_told_whole_under_the_pointer() -> None:
     assert lists["full_rows"] == [long]
 
 
-# --- points and curves ---------------------------------------------------------------------------------
+# --- other charts ------------------------------------------------------------------------------------
 
 
-def test_names_on_an_embedding_map_do_not_cover_one_another() -> None:
+def test_labels_of_an_embedding_map_do_not_overlap() -> None:
     places = [[5.0, 5.0], [5.001, 5.0], [0.0, 0.0], [10.0, 10.0]]
     svg = charts.embedding_map(["first", "second", "third", "fourth"], places).svg()
     crowded = charts.embedding_map([f"word{place}" for place in range(200)], numbers(200, 2) ** 3)
@@ -238,7 +238,7 @@ def test_names_on_an_embedding_map_do_not_cover_one_another() -> None:
     assert 20 < sum(text.startswith("word") for text in texts(crowded.svg())) < 150
 
 
-def test_long_curves_are_thinned_and_what_has_no_logarithm_is_left_out() -> None:
+def test_long_curves_are_sampled_and_values_without_a_logarithm_omitted() -> None:
     spec = charts.training_curves({"a": [(step, 1 / (1 + step)) for step in range(5000)]}).spec()
     (record,) = next(rows for rows in spec["datasets"].values() if "x" in rows[0])
     assert len(record["x"]) == 600
@@ -249,20 +249,20 @@ def test_long_curves_are_thinned_and_what_has_no_logarithm_is_left_out() -> None
     assert (record["x"], record["y"]) == ([128.0], [2.0])
 
 
-def test_senses_beyond_the_colours_share_one() -> None:
+def test_senses_with_low_weights_share_a_colour() -> None:
     written = texts(charts.sense_bars(WORDS, weights(5, 16)).svg())
     assert "others" in written
     assert "others" not in texts(charts.sense_bars(WORDS, weights(5, 8)).svg())
 
 
-def test_the_colours_of_a_method_go_up_to_its_own_largest_number() -> None:
+def test_the_colours_of_a_method_are_relative_to_its_largest_value() -> None:
     spec = charts.attribution(["a", "b"], {"small": [0.001, -0.0005], "large": [10.0, 20.0]}).spec()
     (record,) = _tables(spec)
     assert record["value"] == [1.0, -0.5, 0.5, 1.0]
     assert record["tooltip attribution"] == ["+0.001", "-0.0005", "+10", "+20"]
 
 
-def test_a_lens_shows_the_last_layer_on_top_and_nothing_where_nothing_came() -> None:
+def test_a_lens_shows_the_last_layer_on_top_and_no_colour_without_a_next_token() -> None:
     spec = charts.logit_lens(
         ["a", "b"], ["first", "last"], [["p", "q"], ["r", "s"]], [[0.0, np.nan], [np.log(2), np.nan]], [[1, 0], [2, 0]]
     ).spec()

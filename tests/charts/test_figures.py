@@ -25,8 +25,8 @@ def width_of(svg: str) -> float:
     return float(match[1])
 
 
-def test_a_picture_saves_itself_by_the_ending_of_the_name(tmp_path: Path) -> None:
-    picture = EVERY["attention_map"]()
+def test_the_file_extension_selects_the_format(tmp_path: Path) -> None:
+    figure = EVERY["attention_map"]()
     starts = {
         ".svg": b"<svg",
         ".png": b"\x89PNG",
@@ -37,21 +37,21 @@ def test_a_picture_saves_itself_by_the_ending_of_the_name(tmp_path: Path) -> Non
     }
     for ending, start in starts.items():
         path = tmp_path / f"map{ending}"
-        picture.save(str(path))
+        figure.save(str(path))
         assert path.read_bytes().startswith(start)
     spec = json.loads((tmp_path / "map.json").read_text(encoding="utf-8"))
     assert "vega-lite" in spec["$schema"]
-    assert picture.chart.to_dict()["layer"]
+    assert figure.chart.to_dict()["layer"]
 
 
 @pytest.mark.parametrize("name", ["map.bmp", "map", "map.svgz"])
-def test_an_unknown_ending_is_refused_before_anything_is_drawn(tmp_path: Path, name: str) -> None:
+def test_an_unsupported_file_extension_raises_an_error_and_writes_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(SettingsError, match=re.escape("expected .svg, .png, .pdf, .html, .json")):
         EVERY["cost_by_order"]().save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_theme_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_theme_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="expected light, dark, slides"):
         EVERY["cost_by_order"]().save(tmp_path / "a.svg", theme="neon")
 
@@ -59,7 +59,7 @@ def test_an_unknown_theme_is_refused(tmp_path: Path) -> None:
 # --- width ---------------------------------------------------------------------------------------------
 
 
-def test_widths_are_read_in_any_unit() -> None:
+def test_widths_have_a_unit() -> None:
     assert pixels("3.3in") == pytest.approx(316.8)
     assert pixels("2.54 cm") == pytest.approx(96)
     assert pixels("600px") == pixels(600) == pixels("600") == 600
@@ -67,7 +67,7 @@ def test_widths_are_read_in_any_unit() -> None:
 
 
 @pytest.mark.parametrize("width", ["wide", "3.3 feet", "-4cm", "", "in", "0", "1px", "nan", "1e9", 1e9, float("inf")])
-def test_a_width_that_is_none_is_refused(width: str | float) -> None:
+def test_an_invalid_width_raises_an_error(width: str | float) -> None:
     with pytest.raises(SettingsError, match="expected a width such as"):
         pixels(width)
 
@@ -76,35 +76,35 @@ def test_a_width_that_is_none_is_refused(width: str | float) -> None:
     "name",
     "attention_maps head_lines heads_grid order_strip embedding_map comparison line_chart head_ablation".split(),
 )
-def test_a_picture_is_as_wide_as_a_column_of_a_paper(name: str) -> None:
+def test_a_figure_fits_the_column_of_a_paper(name: str) -> None:
     assert width_of(EVERY[name]().svg(width="3.3in")) == pytest.approx(316.8, abs=4)
 
 
 @pytest.mark.parametrize("name", ["attention_map", "training_curves", "surprise_strip"])
-def test_a_slide_is_as_wide_as_is_asked(name: str) -> None:
+def test_a_slide_has_the_given_width(name: str) -> None:
     assert width_of(EVERY[name]().svg(theme="slides", width="25cm")) == pytest.approx(25 / 2.54 * 96, abs=4)
 
 
-def test_an_inch_on_paper_is_an_inch() -> None:
-    picture = EVERY["cost_by_order"]()
-    box = re.search(rb"MediaBox ?\[([^\]]*)\]", picture.pdf(width="3.3in"))
+def test_pdf_and_png_have_the_given_physical_width() -> None:
+    figure = EVERY["cost_by_order"]()
+    box = re.search(rb"MediaBox ?\[([^\]]*)\]", figure.pdf(width="3.3in"))
     assert box
     assert float(box[1].split()[2]) == pytest.approx(3.3 * 72, abs=3)
-    png = picture.png(width="3.3in")
+    png = figure.png(width="3.3in")
     across, _ = struct.unpack(">II", png[16:24])
     assert across == pytest.approx(2 * 316.8, abs=4)
     per_metre, _ = struct.unpack(">II", png[png.index(b"pHYs") + 4 :][:8])
     assert across / per_metre == pytest.approx(3.3 * 0.0254, rel=0.02)
 
 
-def test_type_keeps_its_size_in_a_narrow_picture() -> None:
+def test_the_font_size_does_not_depend_on_the_width() -> None:
     sizes = [
         re.findall(r'font-size="([0-9.]+)px"', EVERY["cost_by_order"]().svg(width=width)) for width in (None, "3.3in")
     ]
     assert sorted(set(sizes[0])) == sorted(set(sizes[1]))
 
 
-def test_a_picture_that_cannot_be_so_narrow_says_so() -> None:
+def test_a_width_that_is_too_small_for_the_labels_raises_an_error() -> None:
     with pytest.raises(SettingsError, match="too narrow"):
         EVERY["attention_map"]().svg(width=60)
 
@@ -113,7 +113,7 @@ def test_a_picture_that_cannot_be_so_narrow_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", ["attention_map", "training_curves", "surprise_strip"])
-def test_themes_are_told_apart(name: str) -> None:
+def test_themes_differ_in_colours_and_sizes(name: str) -> None:
     light, dark, slides = (EVERY[name]().svg(theme) for theme in ("light", "dark", "slides"))
     assert len({light, dark, slides}) == 3
     assert f'fill="{DARK.paper}"' in dark
@@ -122,16 +122,16 @@ def test_themes_are_told_apart(name: str) -> None:
 
 
 def test_zero_has_the_colour_of_the_background() -> None:
-    picture = charts.attention_map(["a"], ["x", "y"], [[0.0, 1.0]])
+    figure = charts.attention_map(["a"], ["x", "y"], [[0.0, 1.0]])
     for theme, palette in (("light", LIGHT), ("dark", DARK)):
-        assert f'h26v26h-26Z" fill="rgb{rgb(palette.paper)}"' in picture.svg(theme)
+        assert f'h26v26h-26Z" fill="rgb{rgb(palette.paper)}"' in figure.svg(theme)
 
 
 # --- pages ---------------------------------------------------------------------------------------------
 
 
 class Tags(HTMLParser):
-    """The tags of a page, and what is inside its scripts."""
+    """Tags and scripts of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -155,29 +155,29 @@ def shown_by(page: Tags) -> dict[str, Any]:
     return spec
 
 
-def test_a_page_holds_all_it_needs() -> None:
-    picture = OF_WORDS["attention_maps"](HOSTILE)
-    page = picture.html()
-    found = Tags(page)
-    assert [tag for tag, _ in found.tags].count("script") == 2
-    assert not [attributes for _, attributes in found.tags if "src" in attributes or "href" in attributes]
+def test_a_page_has_no_external_resources() -> None:
+    figure = OF_WORDS["attention_maps"](HOSTILE)
+    page = figure.html()
+    tags = Tags(page)
+    assert [tag for tag, _ in tags.tags].count("script") == 2
+    assert not [attributes for _, attributes in tags.tags if "src" in attributes or "href" in attributes]
     assert "cdn" not in page.lower()
     assert "@import" not in page
-    policy = next(attributes for tag, attributes in found.tags if tag == "meta" and "http-equiv" in attributes)
+    policy = next(attributes for tag, attributes in tags.tags if tag == "meta" and "http-equiv" in attributes)
     assert "default-src 'none'" in str(policy["content"])
-    assert shown_by(found) == picture.spec()
+    assert shown_by(tags) == figure.spec()
 
 
 @pytest.mark.parametrize("name", OF_WORDS)
-def test_no_word_breaks_a_picture_or_gets_out_of_a_page(name: str) -> None:
-    picture = OF_WORDS[name](HOSTILE)
-    spec = picture.spec()
-    part = figures.embedded(spec, "picture")
+def test_hostile_tokens_are_escaped_in_figures_and_pages(name: str) -> None:
+    figure = OF_WORDS[name](HOSTILE)
+    spec = figure.spec()
+    part = figures.embedded(spec, "figure")
     assert [tag for tag, _ in Tags(part).tags] == ["form", "div", "script"]
     assert "<!--" not in part
     assert shown_by(Tags(part)) == spec
     part.encode()
-    svg = picture.svg()
+    svg = figure.svg()
     shown = "".join(texts(svg))  # it is XML
     assert "\\u{202e}" in shown
     assert "\\x00" in shown
@@ -185,16 +185,16 @@ def test_no_word_breaks_a_picture_or_gets_out_of_a_page(name: str) -> None:
     assert "<script" not in svg
 
 
-def test_a_title_does_not_get_out_of_a_page_either() -> None:
-    picture = charts.attention_map(["a"], ["b"], [[1.0]], "</title><script>alert(1)</script>\u202e")
-    page = figures.chart_page(picture.title, "")
+def test_hostile_titles_are_escaped() -> None:
+    figure = charts.attention_map(["a"], ["b"], [[1.0]], "</title><script>alert(1)</script>\u202e")
+    page = figures.chart_page(figure.title, "")
     assert [tag for tag, _ in Tags(page).tags].count("script") == 1
-    assert "alert(1)" in "".join(texts(picture.svg()))
+    assert "alert(1)" in "".join(texts(figure.svg()))
 
 
-def test_pages_have_selectors_where_there_is_a_choice() -> None:
-    def bound(picture: Figure) -> dict[str, Any]:
-        return {each["name"]: each["bind"]["options"] for each in picture.spec()["params"] if "bind" in each}
+def test_pages_have_selectors_if_there_is_a_choice() -> None:
+    def bound(figure: Figure) -> dict[str, Any]:
+        return {each["name"]: each["bind"]["options"] for each in figure.spec()["params"] if "bind" in each}
 
     assert bound(charts.attention_maps(WORDS, WORDS, maps(5))) == {
         "layer": ["mean over layers", "layer 0", "layer 1"],
@@ -210,25 +210,28 @@ def test_pages_have_selectors_where_there_is_a_choice() -> None:
 # --- notebooks -----------------------------------------------------------------------------------------
 
 
-def test_a_notebook_gets_a_picture_that_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = EVERY["attention_maps"]()
-    bundle = picture._repr_mimebundle_()
+def test_the_output_in_a_notebook_has_no_external_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = EVERY["attention_maps"]()
+    bundle = figure._repr_mimebundle_()
     (live,) = [kind for kind in bundle if kind.startswith("application/vnd.vegalite.v")]
-    assert bundle[live] == picture.spec()
+    assert bundle[live] == figure.spec()
     assert set(bundle) == {live, "image/svg+xml", "text/plain"}
     assert bundle["image/svg+xml"].startswith("<svg")
     assert bundle["text/plain"] == "<Figure: Attention weights>"
     assert "text/html" not in bundle
     addresses = set(re.findall(r"https?://[^\s\"']+", json.dumps(bundle)))
-    assert {address.split("/")[2] for address in addresses} <= {"www.w3.org", "vega.github.io"}  # names, not places
+    assert {address.split("/")[2] for address in addresses} <= {
+        "www.w3.org",
+        "vega.github.io",
+    }  # namespaces, not requests
     monkeypatch.setattr(figures, "LARGEST_SVG", 10)
-    assert picture._repr_mimebundle_()["image/png"].startswith(b"\x89PNG")
+    assert figure._repr_mimebundle_()["image/png"].startswith(b"\x89PNG")
 
 
 # --- a real browser ------------------------------------------------------------------------------------
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# Chooses a layer and a head, then points at the last cell.
+# Script that selects a layer and a head, then moves the pointer over the last cell.
 DRIVER = """<script>
 setTimeout(() => {
   [['layer 1', 0], ['head 2', 1]].forEach(([name, place]) => {
@@ -246,9 +249,9 @@ setTimeout(() => {
 
 
 def browse(page: str, folder: Path) -> tuple[str, list[str]]:
-    """Return a page after its scripts have run, and the addresses it asked for."""
+    """Return the page after its scripts have run, and the addresses that it requested."""
     if CHROMIUM is None:
-        pytest.skip("there is no chromium to open a page with")
+        pytest.skip("chromium is not installed")
     (folder / "page.html").write_text(page, encoding="utf-8")
     quiet = "--disable-background-networking --disable-component-update --disable-sync --no-first-run --disable-gpu"
     done = subprocess.run(
@@ -257,7 +260,7 @@ def browse(page: str, folder: Path) -> tuple[str, list[str]]:
             "--headless",
             "--no-sandbox",
             *quiet.split(),
-            "--proxy-server=127.0.0.1:9",  # nobody answers there
+            "--proxy-server=127.0.0.1:9",  # no proxy answers here
             f"--user-data-dir={folder / 'profile'}",
             f"--log-net-log={folder / 'log.json'}",
             "--virtual-time-budget=6000",
@@ -270,22 +273,22 @@ def browse(page: str, folder: Path) -> tuple[str, list[str]]:
         check=True,
     )
     events = json.loads((folder / "log.json").read_text(encoding="utf-8"))["events"]
-    # What the browser asks for on its own behalf has no page that began it.
-    asked = [
+    # Requests of the browser itself have no initiator.
+    requested = [
         event["params"]["url"]
         for event in events
         if event.get("params", {}).get("initiator", "not an origin") != "not an origin"
     ]
-    return done.stdout, [address for address in asked if not address.startswith("file:")]
+    return done.stdout, [address for address in requested if not address.startswith("file:")]
 
 
-def test_a_page_works_in_a_browser_and_asks_nobody_for_anything(tmp_path: Path) -> None:
+def test_a_page_works_in_a_browser_without_requests(tmp_path: Path) -> None:
     page = charts.attention_maps(HOSTILE, HOSTILE, maps(len(HOSTILE))).html()
-    # Without the policy that would stop it.
+    # Without the security policy, which would block requests.
     free = re.sub(r"<meta http-equiv[^>]*>", "", page, count=1)
     head, tail = free.rsplit("</body>", 1)
-    shown, asked = browse(f"{head}{DRIVER}</body>{tail}", tmp_path)
-    assert asked == []
+    shown, requested = browse(f"{head}{DRIVER}</body>{tail}", tmp_path)
+    assert requested == []
     body = shown[shown.rindex("<body") :]
     assert "<svg" in body
     assert "layer 1, head 2" in body
@@ -293,6 +296,6 @@ def test_a_page_works_in_a_browser_and_asks_nobody_for_anything(tmp_path: Path) 
     assert re.search(r'id="vg-tooltip-element"[^>]*visible.*>weight<', body)
 
 
-def test_a_page_that_asks_would_be_found_out(tmp_path: Path) -> None:
-    _, asked = browse('<img src="http://example.invalid/a.png">', tmp_path)
-    assert asked == ["http://example.invalid/a.png"]
+def test_a_request_of_a_page_is_detected(tmp_path: Path) -> None:
+    _, requested = browse('<img src="http://example.invalid/a.png">', tmp_path)
+    assert requested == ["http://example.invalid/a.png"]

@@ -16,7 +16,7 @@ from satchel.charts.heatmap import Cells, ColourScale, heatmap
 from satchel.charts.labels import token_labels
 
 QUERY_KEY = ("query token", "key token")
-# Weights over more keys are shown by their square root: each is small.
+# Number of keys above which colours follow the square root of the weights, which are small.
 MANY_KEYS = 40
 MEAN_LAYER, MEAN_HEAD = "mean over layers", "mean over heads"
 # Attention weights by (layer, head), as a mapping or one after the other.

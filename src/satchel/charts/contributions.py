@@ -13,7 +13,7 @@ from satchel.charts.heatmap import Cells, ColourScale, heatmap
 from satchel.charts.labels import name_labels, number_labels, token_labels
 from satchel.charts.themes import Theme
 
-# Maximum number of senses with a colour; with more, the senses of lowest total weight share the last one.
+# Maximum number of senses with a colour; the senses with the lowest total weights share one more colour.
 MAX_COLOURS = 7
 
 

@@ -19,9 +19,9 @@ ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
 PIXELS = {"px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}
 # Accepted widths of a figure, in pixels.
 MIN_WIDTH, MAX_WIDTH = 40.0, 20_000.0
-# A notebook stores its figures: larger SVGs are stored as PNG.
+# Maximum size of an SVG in a notebook, in characters; larger figures are stored as PNG.
 LARGEST_SVG = 2_000_000
-# Specifications of more characters are drawn on a canvas, which browsers scroll faster than SVG.
+# Size of a specification, in characters, above which a page draws on a canvas: large SVGs scroll slowly.
 LARGEST_SVG_PAGE = 400_000
 # Mean width of a character of a title, relative to its font size.
 TITLE_CHARACTER = 0.72

@@ -24,11 +24,11 @@ AnyChart = TypeVar("AnyChart", bound=alt.TopLevelMixin)
 STEPS = 7
 # Signed values are shown by (magnitude / largest) ** exponent, so that small ones stay visible.
 SIGNED_EXPONENT = 0.75
-# Heat maps of more cells omit zeros, which have the colour of the background.
+# Number of cells from which zeros are omitted: they have the colour of the background.
 MANY_CELLS = 2500
 # Maximum total width of columns that are as wide as their labels, in pixels.
 MAX_UPRIGHT = 560
-# Heat maps of at most so many rows keep their height at any width.
+# Maximum number of rows of a heat map that keeps its height when it is stretched.
 FEW_ROWS = 12
 
 

@@ -13,7 +13,7 @@ from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, cell_side, heatmap
 from satchel.charts.labels import full_text, label, name_labels, token_labels
 
-# Predictions are printed in the cells of at most so many tokens, and shown in tooltips only beyond.
+# Maximum number of tokens with predictions printed in the cells; tooltips always show them.
 MAX_PRINTED = 40
 
 

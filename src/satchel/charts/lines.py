@@ -15,7 +15,7 @@ from satchel.charts.figures import Figure
 from satchel.charts.labels import Labels, legend_columns, token_labels
 from satchel.charts.themes import Theme
 
-# Lines of a query are drawn for weights of at least this fraction of its largest, and at most so many.
+# Minimum weight of a line, as a fraction of the largest weight of its query, and maximum number of lines per query.
 FAINTEST = 0.1
 MAX_LINES = 6
 ALL_HEADS = "all heads"
