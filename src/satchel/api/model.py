@@ -3,24 +3,21 @@
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from satchel import config
 from satchel.charts import html
-from satchel.data.tokens import TokenCounts, TokenFile, decode_documents
+from satchel.data.tokens import TokenFile, decode_documents
 from satchel.datasets.corpora import open_corpus
 from satchel.datasets.registry import dataset_for_task
 from satchel.errors import RunError, SettingsError
-from satchel.evaluation.classification import ClassificationMetrics
 from satchel.evaluation.comparison import UnitCosts
-from satchel.evaluation.likelihood import Likelihood
-from satchel.evaluation.translation import TranslationMetrics
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.text.reading import Corpus, DataSettings
+from satchel.training.report import Metrics, TrainReport
 from satchel.training.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -36,28 +33,8 @@ if TYPE_CHECKING:
     from satchel.inspection.trace import Trace
 
 
-Metrics: TypeAlias = Likelihood | ClassificationMetrics | TranslationMetrics
-
 # Maximum number of labels listed in a notebook.
 MAX_LABELS = 10
-
-
-@dataclass(frozen=True)
-class TrainReport:
-    """The result of a training."""
-
-    run: str
-    parameters: int
-    seconds: float
-    tokens_per_second: float
-    train_loss: float | None
-    valid: Metrics | None  # on the held-out data
-    reasons: tuple[str, ...]  # for the settings that were chosen automatically
-    counts: TokenCounts  # of the training data
-    steps: int = 0
-    stopped: str = "finished"
-    baseline: Metrics | None = None  # of an n-gram model of the same data
-    failed_save: str = ""  # why the last save failed, if it did
 
 
 class Model(ABC):

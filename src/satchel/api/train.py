@@ -1,6 +1,7 @@
 """Train a model, resume a training, or run a plan."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
@@ -8,7 +9,6 @@ from satchel.api.classification import Classifier
 from satchel.api.keywords import suggest_keywords
 from satchel.api.language import LanguageModel
 from satchel.api.load import load
-from satchel.api.model import TrainReport
 from satchel.api.tagging import Tagger
 from satchel.api.tasks import TASKS, AnyModel, CustomEncoder, check_task, new_model, read_settings
 from satchel.api.translation import Translator
@@ -16,8 +16,8 @@ from satchel.errors import RunError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.torchrun import launch
-from satchel.training.fitted import Fitted, Hooks, ignore
 from satchel.training.plan import Plan, PlanOptions, TrainOptions, default_out, make_plan
+from satchel.training.report import Hooks, TrainReport, ignore
 
 if TYPE_CHECKING:
     from satchel.models.encoder import Encoder
@@ -148,8 +148,12 @@ def run_plan(
     """
     target = Path(out) if out is not None else default_out(plan.data)
     hooks = Hooks(progress, note, should_stop, on_start)
-    fitted = plan.task.family(plan.settings.model.kind).train(plan, target, hooks, force=force)
-    return _report(target, fitted, hooks, plan.reasons, plan.custom_encoder)
+    report, predictor = plan.task.family(plan.settings.model.kind).train(plan, target, hooks, force=force)
+    if predictor is None:
+        return _evaluated(report, hooks, plan.custom_encoder)
+    model = new_model(predictor, runs.open_run(target))
+    model.report = report
+    return model
 
 
 @overload
@@ -193,36 +197,18 @@ def resume(
     settings: Any = read_settings(config, path)
     if settings.model.kind in ("ngram", "mix"):
         raise RunError(f"is a model of kind {settings.model.kind}, which is not trained in steps", where=str(run))
-    fitted = TASKS[settings.task].network().resume(path, settings, hooks, model)
-    return _report(path, fitted, hooks, (), model)
+    report = TASKS[settings.task].network().resume(path, settings, hooks, model)
+    return _evaluated(report, hooks, model)
 
 
-def _report(
-    run: Path, fitted: Fitted, hooks: Hooks, reasons: tuple[str, ...], custom_encoder: CustomEncoder
-) -> AnyModel:
-    """Return the model of a finished training with its report."""
-    if fitted.predictor is None:
-        model = load(run, model=custom_encoder)
-    else:
-        model = new_model(fitted.predictor, runs.open_run(run))
-    valid, baseline = fitted.valid, None
-    has_valid = any((run / name).exists() for name in (runs.VALID_TOKENS, runs.VALID_PAIRS))
+def _evaluated(report: TrainReport, hooks: Hooks, custom_encoder: CustomEncoder) -> AnyModel:
+    """Return the model of a trained network, with metrics on the held-out data in its report."""
+    path = Path(report.run)
+    model = load(path, model=custom_encoder)
+    has_valid = any((path / name).exists() for name in (runs.VALID_TOKENS, runs.VALID_PAIRS))
     # After an interruption the user does not want to wait for an evaluation.
-    if fitted.predictor is None and has_valid and launch().is_first and fitted.stopped != "interrupted":
+    if has_valid and launch().is_first and report.stopped != "interrupted":
         hooks.progress("evaluating", None)
-        valid, baseline = model.evaluate(), model.ngram_baseline(hooks.progress)
-    model.report = TrainReport(
-        run=str(run),
-        parameters=fitted.parameters,
-        seconds=fitted.seconds,
-        tokens_per_second=fitted.tokens / max(fitted.seconds, 1e-9),
-        train_loss=fitted.train_loss,
-        valid=valid,
-        reasons=(*reasons, *fitted.notes),
-        counts=fitted.counts,
-        steps=fitted.steps,
-        stopped=fitted.stopped,
-        baseline=baseline,
-        failed_save=fitted.failed_save,
-    )
+        report = replace(report, valid=model.evaluate(), baseline=model.ngram_baseline(hooks.progress))
+    model.report = report
     return model

@@ -12,8 +12,8 @@ from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.text.display import visible
 from satchel.training import loop, saving
-from satchel.training.fitted import Hooks, ignore
 from satchel.training.networks import Sampler
+from satchel.training.report import Hooks, ignore
 
 # Minimum number of seconds of training between two samples.
 SAMPLE_EVERY = 30.0

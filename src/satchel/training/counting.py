@@ -20,7 +20,7 @@ from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.torchrun import launch
 from satchel.training.examples.common import Examples, open_data
-from satchel.training.fitted import Fitted, Hooks
+from satchel.training.report import Hooks, TrainReport
 from satchel.training.settings import ClassNgramRunSettings, NgramRunSettings, RunSettings
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class Counting:
             "seconds": 1 + int(characters * 4e-7 + ngrams * 5e-7),
         }
 
-    def train(self, plan: "Plan", target: Path, hooks: Hooks, *, force: bool) -> Fitted:
-        """Count n-grams and write a new run."""
+    def train(self, plan: "Plan", target: Path, hooks: Hooks, *, force: bool) -> tuple[TrainReport, Any]:
+        """Count n-grams, write a new run, and return a report and the predictor."""
         settings, progress, began = plan.settings, hooks.progress, time.perf_counter()
         if settings.model.smoothing == "imported":
             raise SettingsError("model.smoothing=imported: imported models cannot be trained", "use kneser-ney")
@@ -88,15 +88,17 @@ class Counting:
             key, attribute = self.metric
             metrics = {"train_loss": counted.train_loss, key: getattr(valid, attribute, None)}
             runs.write_metrics(folder, step=0, seconds=round(seconds, 3), **metrics)
-        return Fitted(
-            counts=tokens.counts,
+        report = TrainReport(
+            run=str(target),
             parameters=counted.predictor.parameters,
             seconds=seconds,
-            tokens=tokens.counts.tokens,
+            tokens_per_second=tokens.counts.tokens / max(seconds, 1e-9),
             train_loss=counted.train_loss,
-            predictor=counted.predictor,
+            counts=tokens.counts,
             valid=valid,
+            reasons=plan.reasons,
         )
+        return report, counted.predictor
 
 
 def _count_language(settings: NgramRunSettings, tokens: TokenFile, examples: Examples, progress: Progress) -> Counted:

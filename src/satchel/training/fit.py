@@ -1,6 +1,7 @@
 """Train the network of a prepared run, from the start or from its newest checkpoint."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,16 @@ from satchel.training import loop, saving
 from satchel.training.callbacks import RunCallbacks
 from satchel.training.distributed import Team, process_group
 from satchel.training.examples.common import open_data
-from satchel.training.fitted import Fitted, Hooks
 from satchel.training.network_settings import NetworkRunSettings
 from satchel.training.plan import Plan
 from satchel.training.prepare import arithmetic, check_device, prepare
+from satchel.training.report import Hooks, TrainReport
 
 if TYPE_CHECKING:
     from satchel.training.network_task import NetworkTask
 
 
-def train(task: "NetworkTask", plan: Plan, target: Path, hooks: Hooks, *, force: bool) -> Fitted:
+def train(task: "NetworkTask", plan: Plan, target: Path, hooks: Hooks, *, force: bool) -> TrainReport:
     """Write a new run and train its network. A process that was restarted continues its run."""
     settings = plan.settings
     assert isinstance(settings, NetworkRunSettings)
@@ -36,7 +37,8 @@ def train(task: "NetworkTask", plan: Plan, target: Path, hooks: Hooks, *, force:
             with durable.new_folder(target, runs.is_run if force else None, changing) as folder:
                 prepare(folder, open_data(folder, plan, hooks.progress), plan, hooks.progress, team)
         team.barrier()  # until rank 0 has written the run
-        return fit(task, target, settings, hooks, team, plan.custom_encoder)
+        report = fit(task, target, settings, hooks, team, plan.custom_encoder)
+    return replace(report, reasons=(*plan.reasons, *report.reasons))
 
 
 def _is_started(target: Path, settings: NetworkRunSettings) -> bool:
@@ -51,7 +53,7 @@ def fit(
     hooks: Hooks,
     team: Team,
     custom_encoder: Any = None,
-) -> Fitted:
+) -> TrainReport:
     """Train the network of a run until its budget is spent."""
     with durable.locked(path) if team.is_first else contextlib.nullcontext():
         run = runs.open_run(path)
@@ -86,15 +88,16 @@ def fit(
         stopped = _with_threads(run.config.facts["arithmetic"]["threads"], trainer)
         team.barrier()  # until rank 0 has written the last checkpoint
     state = trainer.state
-    return Fitted(
-        counts=TokenCounts(**run.config.facts["counts"]),
+    return TrainReport(
+        run=str(path),
         parameters=run.config.facts["parameters"],
         seconds=state.seconds,
-        tokens=state.tokens,
+        tokens_per_second=state.tokens / max(state.seconds, 1e-9),
         train_loss=state.loss,
+        counts=TokenCounts(**run.config.facts["counts"]),
+        reasons=notes,
         steps=state.step,
         stopped=stopped,
-        notes=notes,
         failed_save=callbacks.failed_save,
     )
 

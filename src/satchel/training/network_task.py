@@ -18,11 +18,11 @@ from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.training import fit, saving
 from satchel.training.distributed import process_group
-from satchel.training.fitted import Fitted, Hooks
 from satchel.training.loop import Job
 from satchel.training.network_settings import CustomSettings, NetworkRunSettings
 from satchel.training.networks import Sampler, Sizes, read_ngram
 from satchel.training.plan import Plan
+from satchel.training.report import Hooks, TrainReport
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class NetworkTask:
             **({"seconds": int(60 * training.minutes)} if training.minutes else {}),
         }
 
-    def train(self, plan: Plan, target: Path, hooks: Hooks, *, force: bool) -> Fitted:
-        """Write a new run and train its network."""
-        return fit.train(self, plan, target, hooks, force=force)
+    def train(self, plan: Plan, target: Path, hooks: Hooks, *, force: bool) -> tuple[TrainReport, None]:
+        """Write a new run, train its network, and return a report; the best parameters are in the run."""
+        return fit.train(self, plan, target, hooks, force=force), None
 
-    def resume(self, run: Path, settings: Any, hooks: Hooks, custom_encoder: Any = None) -> Fitted:
+    def resume(self, run: Path, settings: NetworkRunSettings, hooks: Hooks, custom_encoder: Any = None) -> TrainReport:
         """Continue the training of a run."""
         with process_group() as team:
             return fit.fit(self, run, settings, hooks, team, custom_encoder)

@@ -36,8 +36,11 @@ def encoder_costs(settings: EncoderRunSettings, vocabulary: int, *, causal: bool
     return count(encoder, getattr(settings.model, "context", 1), tied_logits=encoder.embedding if causal else None)
 
 
-def new_encoder(settings: EncoderRunSettings, vocabulary: int, custom_encoder: Any, *, causal: bool) -> Encoder:
-    """Return a new encoder: one of satchel's, or the user's `custom_encoder` (a module, or a function of the size)."""
+def new_encoder(settings: EncoderRunSettings, vocabulary: int, custom_encoder: Any, *, causal: bool) -> Any:
+    """Return a new Encoder, or if `causal` a CausalEncoder.
+
+    `custom_encoder` is an encoder of the user's program, or a function of the vocabulary size that returns one.
+    """
     if not isinstance(settings.model, CustomSettings):
         return build_encoder(settings.model, vocabulary, causal=causal)
     if custom_encoder is None:

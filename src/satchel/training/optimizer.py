@@ -1,6 +1,4 @@
-"""The optimizer, with its state as plain tensors by name."""
-
-from collections.abc import Iterable
+"""The optimizer of a network, with its state as named tensors."""
 
 import torch
 from torch import Tensor, nn
@@ -9,75 +7,70 @@ from satchel.training.muon import Muon
 from satchel.training.settings import TrainingSettings
 
 BETAS = (0.9, 0.99)
-MUON_RATE = 10.0  # its steps have the size of the matrix, not of the gradient
+# Ratio of the learning rates of Muon and AdamW; the norm of a Muon update does not depend on the gradient.
+MUON_RATE = 10.0
+# Parts of the names of parameters that AdamW updates even with Muon: embeddings, output layers and sense vectors.
+OUTER = ("embedding", "head.", "sense_network.spread.", "sense_network.weight")
 
 
 class Optimizer:
-    """AdamW for everything; with `muon`, Muon for the matrices between the embedding and the head.
+    """AdamW for all parameters; with `muon`, Muon for the matrices between embedding and head.
 
-    Matrices decay, vectors (biases, norms) do not.
+    Matrices have weight decay, vectors (biases and norms) have none.
     """
 
     def __init__(self, network: nn.Module, settings: TrainingSettings) -> None:
-        named = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
-        self._names = {id(parameter): name for name, parameter in named.items()}
-        inner = {
-            name: parameter
-            for name, parameter in named.items()
-            if settings.optimizer == "muon" and parameter.dim() == 2 and not _is_outer(name)
-        }
-        others = {name: parameter for name, parameter in named.items() if name not in inner}
-        matrices = [parameter for parameter in others.values() if parameter.dim() > 1]
-        vectors = [parameter for parameter in others.values() if parameter.dim() <= 1]
+        self._named = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+        self.parameters = list(self._named.values())
+        inner = [
+            parameter
+            for name, parameter in self._named.items()
+            if settings.optimizer == "muon" and parameter.dim() == 2 and not any(part in name for part in OUTER)
+        ]
+        is_inner = set(map(id, inner))
+        outer = [parameter for parameter in self.parameters if id(parameter) not in is_inner]
         groups = [
-            {"params": matrices, "weight_decay": settings.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
+            {"params": [each for each in outer if each.dim() > 1], "weight_decay": settings.weight_decay},
+            {"params": [each for each in outer if each.dim() <= 1], "weight_decay": 0.0},
         ]
         rate = settings.learning_rate
-        self._parts: list[tuple[torch.optim.Optimizer, float]] = [
-            (torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, betas=BETAS, fused=True), rate)
-        ]
+        adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, betas=BETAS, fused=True)
+        self._optimizers: list[tuple[torch.optim.Optimizer, float]] = [(adamw, rate)]
         if inner:
-            fast = MUON_RATE * rate
-            muon = Muon(inner.values(), fast, settings.weight_decay)
-            self._parts.append((muon, fast))
-        self.parameters = list(named.values())
+            muon = Muon(inner, MUON_RATE * rate, settings.weight_decay)
+            self._optimizers.append((muon, MUON_RATE * rate))
 
-    def step(self, share: float) -> None:
-        """Update the parameters with this share of the highest learning rate."""
-        for part, rate in self._parts:
-            for group in part.param_groups:
-                group["lr"] = share * rate
-            part.step()
+    def step(self, fraction: float) -> None:
+        """Update the parameters with this fraction of the peak learning rate."""
+        for optimizer, rate in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = fraction * rate
+            optimizer.step()
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Delete the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def state(self) -> dict[str, Tensor]:
-        """Return everything it remembers, by parameter and name."""
+        """Return the state of the optimizer by parameter and name."""
+        names = {id(parameter): name for name, parameter in self._named.items()}
         return {
-            f"{self._names[id(parameter)]}.{key}": value if isinstance(value, Tensor) else torch.tensor(float(value))
-            for part, _ in self._parts
-            for parameter, remembered in part.state.items()
-            for key, value in remembered.items()
+            f"{names[id(parameter)]}.{key}": value if isinstance(value, Tensor) else torch.tensor(float(value))
+            for optimizer, _ in self._optimizers
+            for parameter, state in optimizer.state.items()
+            for key, value in state.items()
         }
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Remember what was remembered."""
-        by_name = {name: parameter for parameter in self.parameters for name in [self._names[id(parameter)]]}
-        owners = {id(parameter): part for part, _ in self._parts for parameter in _held(part)}
+        """Restore the state of the optimizer."""
+        owners = {
+            id(parameter): optimizer
+            for optimizer, _ in self._optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
         for key, value in state.items():
             name, _, item = key.rpartition(".")
-            parameter = by_name[name]
+            parameter = self._named[name]
             owners[id(parameter)].state[parameter][item] = value.to(parameter.device, copy=True)
-
-
-def _held(part: torch.optim.Optimizer) -> Iterable[Tensor]:
-    return (parameter for group in part.param_groups for parameter in group["params"])
-
-
-def _is_outer(name: str) -> bool:
-    """Return whether a parameter belongs to words, their senses or classes, not to what is between them."""
-    return any(part in name for part in ("embedding", "head.", "sense_network.spread.", "sense_network.weight"))

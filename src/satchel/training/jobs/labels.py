@@ -1,5 +1,6 @@
 """Training of classifiers and taggers. Shapes: B rows of a batch, T time, R rows of the data, C classes, E examples."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +13,6 @@ from torch import Tensor
 from satchel.data.batches import NO_TARGET, Ints, RowBatches, pad, split_documents
 from satchel.inspection.sense_metrics import Read
 from satchel.models.backpack import Backpack
-from satchel.ngram.tables import Table
 from satchel.predictor import Floats, Ids, Labeller
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -30,7 +30,7 @@ from satchel.training.jobs.common import (
 from satchel.training.loop import Loss, ValidationResult
 from satchel.training.network_settings import EncoderRunSettings
 from satchel.training.network_task import NetworkTask
-from satchel.training.networks import Sizes, encoder_costs, new_encoder
+from satchel.training.networks import encoder_costs, new_encoder
 from satchel.training.settings import TrainingSettings
 
 
@@ -145,58 +145,22 @@ def _validation_result(logprobs_EC: Floats, gold_E: Ints) -> ValidationResult | 
     return ValidationResult(-float(logprobs_EC[known, gold_E[known]].mean()), float(correct.mean()))
 
 
-def classification_network(
-    settings: EncoderRunSettings, sizes: Sizes, custom_encoder: Any, ngram: Table | None
-) -> ClassificationNetwork:
-    """Return a new classifier."""
-    del ngram
-    encoder = new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False)
-    return ClassificationNetwork(encoder, sizes.labels, settings.model.pooling)
-
-
-def tagging_network(
-    settings: EncoderRunSettings, sizes: Sizes, custom_encoder: Any, ngram: Table | None
-) -> TaggingNetwork:
-    """Return a new tagger."""
-    del ngram
-    return TaggingNetwork(new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels)
-
-
-def text_labeller(network: ClassificationNetwork, run: RunFolder) -> NetworkLabeller:
-    """Return the predictor of the class log-probabilities of texts."""
-    return NetworkLabeller(network, run.tokenizer.boundary)
-
-
-def token_labeller(network: TaggingNetwork, run: RunFolder) -> NetworkTagger:
-    """Return the predictor of the class log-probabilities of tokens."""
-    return NetworkTagger(network, run.tokenizer.boundary)
-
-
-def classification_job(run: RunFolder, settings: EncoderRunSettings, network: ClassificationNetwork) -> LabelJob:
-    """Return the training job of a classifier."""
-    return _label_job(run, settings, network, text_labeller(network, run), per_token=False)
-
-
-def tagging_job(run: RunFolder, settings: EncoderRunSettings, network: TaggingNetwork) -> LabelJob:
-    """Return the training job of a tagger."""
-    return _label_job(run, settings, network, token_labeller(network, run), per_token=True)
-
-
 def _label_job(
+    predictor: Callable[[Any, int], Labeller],
     run: RunFolder,
     settings: EncoderRunSettings,
     network: ClassificationNetwork | TaggingNetwork,
-    labeller: Labeller,
     *,
     per_token: bool,
 ) -> LabelJob:
-    tokens, valid = run.tokens(), run.valid_tokens()
+    """Return the training job of a run."""
+    tokens, valid, boundary = run.tokens(), run.valid_tokens(), run.tokenizer.boundary
     return LabelJob(
         network,
-        labeller,
+        predictor(network, boundary),
         tokens.ids,
         run.classes(runs.TRAIN_CLASSES, tokens, per_token=per_token),
-        run.tokenizer.boundary,
+        boundary,
         settings.training,
         (valid.ids, run.classes(runs.VALID_CLASSES, valid, per_token=per_token)) if valid else None,
         per_token=per_token,
@@ -205,15 +169,19 @@ def _label_job(
 
 CLASSIFICATION = NetworkTask(
     EncoderRunSettings,
-    classification_network,
-    partial(encoder_costs, causal=False),
-    text_labeller,
-    classification_job,
+    network=lambda settings, sizes, custom_encoder, ngram: ClassificationNetwork(
+        new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels, settings.model.pooling
+    ),
+    costs=partial(encoder_costs, causal=False),
+    predictor=lambda network, run: NetworkLabeller(network, run.tokenizer.boundary),
+    job=partial(_label_job, NetworkLabeller, per_token=False),
 )
 TAGGING = NetworkTask(
     EncoderRunSettings,
-    tagging_network,
-    partial(encoder_costs, causal=False),
-    token_labeller,
-    tagging_job,
+    network=lambda settings, sizes, custom_encoder, ngram: TaggingNetwork(
+        new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels
+    ),
+    costs=partial(encoder_costs, causal=False),
+    predictor=lambda network, run: NetworkTagger(network, run.tokenizer.boundary),
+    job=partial(_label_job, NetworkTagger, per_token=True),
 )

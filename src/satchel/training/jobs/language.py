@@ -16,8 +16,6 @@ from satchel.generation.sampling import Sampling
 from satchel.inspection.sense_metrics import Read
 from satchel.inspection.senses import sample_pieces
 from satchel.models.backpack import Backpack
-from satchel.models.encoder import CausalEncoder
-from satchel.ngram.tables import Table
 from satchel.nn.inference import inference
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
@@ -35,7 +33,7 @@ from satchel.training.jobs.common import (
 from satchel.training.loop import Loss, ValidationResult
 from satchel.training.network_settings import EncoderRunSettings
 from satchel.training.network_task import NetworkTask
-from satchel.training.networks import Sampler, Sizes, encoder_costs, new_encoder
+from satchel.training.networks import Sampler, encoder_costs, new_encoder
 from satchel.training.settings import TrainingSettings
 
 # Sequence length of encoders without a maximum context.
@@ -135,21 +133,7 @@ class LanguageJob:
         return measure_senses(encoder, [read(piece) for piece in pieces if len(piece) > 1])
 
 
-def language_network(
-    settings: EncoderRunSettings, sizes: Sizes, custom_encoder: Any, ngram: Table | None
-) -> LanguageNetwork:
-    """Return a new language model."""
-    encoder = new_encoder(settings, sizes.vocabulary, custom_encoder, causal=True)
-    assert isinstance(encoder, CausalEncoder)
-    return LanguageNetwork(encoder, ngram=ngram)
-
-
-def language_predictor(network: LanguageNetwork, run: RunFolder) -> NetworkPredictor:
-    """Return the predictor of token log-probabilities."""
-    return NetworkPredictor(network, run.tokenizer.boundary)
-
-
-def language_job(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork) -> LanguageJob:
+def _job(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork) -> LanguageJob:
     """Return the training job of a run."""
     ids: Ids = run.tokens().ids
     boundary, valid, gate_text = run.tokenizer.boundary, run.valid_tokens(), None
@@ -167,10 +151,10 @@ def language_job(run: RunFolder, settings: EncoderRunSettings, network: Language
     )
 
 
-def language_sampler(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork) -> Sampler:
+def _sampler(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork) -> Sampler:
     """Return a function that samples a text without a prompt."""
     del settings
-    predictor = language_predictor(network, run)
+    predictor = NetworkPredictor(network, run.tokenizer.boundary)
 
     def sample(step: int) -> dict[str, str]:
         sampling = Sampling(tokens=SAMPLE_TOKENS, temperature=0.8, seed=step)
@@ -183,9 +167,11 @@ def language_sampler(run: RunFolder, settings: EncoderRunSettings, network: Lang
 
 LANGUAGE = NetworkTask(
     EncoderRunSettings,
-    language_network,
-    partial(encoder_costs, causal=True),
-    language_predictor,
-    language_job,
-    language_sampler,
+    network=lambda settings, sizes, custom_encoder, ngram: LanguageNetwork(
+        new_encoder(settings, sizes.vocabulary, custom_encoder, causal=True), ngram=ngram
+    ),
+    costs=partial(encoder_costs, causal=True),
+    predictor=lambda network, run: NetworkPredictor(network, run.tokenizer.boundary),
+    job=_job,
+    sampler=_sampler,
 )

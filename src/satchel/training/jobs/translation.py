@@ -1,6 +1,6 @@
 """Training of translators. Shapes: R pairs, V vocabulary."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,6 @@ from satchel.data.bpe_dropout import bpe_dropout, merge_parts
 from satchel.generation import beam
 from satchel.models.build import build_pair
 from satchel.models.costs import Costs, count, meta_device
-from satchel.ngram.tables import Table
 from satchel.predictor import Ids
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -20,7 +19,7 @@ from satchel.training.jobs.common import to_device, zero_loss
 from satchel.training.loop import Loss, ValidationResult
 from satchel.training.network_settings import PairRunSettings
 from satchel.training.network_task import NetworkTask
-from satchel.training.networks import Sampler, Sizes
+from satchel.training.networks import Sampler
 from satchel.training.settings import TrainingSettings
 
 
@@ -120,27 +119,14 @@ class PairJob:
         return ValidationResult(-float(np.concatenate(translator.score(sources.texts(), targets.texts())).mean()))
 
 
-def pair_network(
-    settings: PairRunSettings, sizes: Sizes, custom_encoder: Any, ngram: Table | None
-) -> TranslationNetwork:
-    """Return a new translator."""
-    del custom_encoder, ngram
-    return TranslationNetwork(build_pair(settings.model, sizes.source_vocabulary, sizes.vocabulary))
-
-
-def pair_costs(settings: PairRunSettings, vocabulary: int) -> Costs:
+def _costs(settings: PairRunSettings, vocabulary: int) -> Costs:
     """Return the costs of one source and one target token."""
     with meta_device():
         pair = build_pair(settings.model, vocabulary, vocabulary)
     return count(pair, settings.model.context, tied_logits=pair.words)
 
 
-def pair_predictor(network: TranslationNetwork, run: RunFolder) -> NetworkTranslator:
-    """Return the predictor of target log-probabilities."""
-    return NetworkTranslator(network, run.source_tokenizer.boundary, run.tokenizer.boundary)
-
-
-def pair_job(run: RunFolder, settings: PairRunSettings, network: TranslationNetwork) -> PairJob:
+def _job(run: RunFolder, settings: PairRunSettings, network: TranslationNetwork) -> PairJob:
     """Return the training job of a run."""
 
     def side(name: str, tokenizer: Tokenizer) -> SideTokens:
@@ -165,7 +151,7 @@ def _truncated(texts: list[str], tokenizer: Tokenizer, longest: int) -> SideToke
     return SideTokens(ids, tokenizer.boundary)
 
 
-def pair_sampler(run: RunFolder, settings: PairRunSettings, network: TranslationNetwork) -> Sampler | None:
+def _sampler(run: RunFolder, settings: PairRunSettings, network: TranslationNetwork) -> Sampler | None:
     """Return a function that translates the first held-out source greedily; None if there is none."""
     pairs = read_valid_pairs(run.path)
     if not pairs:
@@ -183,4 +169,13 @@ def pair_sampler(run: RunFolder, settings: PairRunSettings, network: Translation
     return translate
 
 
-TRANSLATION = NetworkTask(PairRunSettings, pair_network, pair_costs, pair_predictor, pair_job, pair_sampler)
+TRANSLATION = NetworkTask(
+    PairRunSettings,
+    network=lambda settings, sizes, custom_encoder, ngram: TranslationNetwork(
+        build_pair(settings.model, sizes.source_vocabulary, sizes.vocabulary)
+    ),
+    costs=_costs,
+    predictor=lambda network, run: NetworkTranslator(network, run.source_tokenizer.boundary, run.tokenizer.boundary),
+    job=_job,
+    sampler=_sampler,
+)

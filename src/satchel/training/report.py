@@ -1,11 +1,16 @@
-"""Inputs and outputs common to all trainings. Imports no torch."""
+"""Callbacks and results common to all trainings. Imports no torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from satchel.data.tokens import TokenCounts
+from satchel.evaluation.classification import ClassificationMetrics
+from satchel.evaluation.likelihood import Likelihood
+from satchel.evaluation.translation import TranslationMetrics
 from satchel.progress import Progress, silent
+
+Metrics: TypeAlias = Likelihood | ClassificationMetrics | TranslationMetrics
 
 
 def ignore(*arguments: object) -> None:
@@ -24,17 +29,18 @@ class Hooks:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class TrainReport:
     """The result of a training."""
 
-    counts: TokenCounts  # of the training data
+    run: str
     parameters: int
     seconds: float
-    tokens: int  # number of tokens trained on
+    tokens_per_second: float
     train_loss: float | None
-    predictor: Any = None  # None if the best parameters are to be loaded from the run
-    valid: Any = None  # metrics on the held-out data, if they are known
+    counts: TokenCounts  # of the training data
+    valid: Metrics | None = None  # on the held-out data
+    reasons: tuple[str, ...] = ()  # for the settings that were chosen automatically
     steps: int = 0
     stopped: str = "finished"
-    notes: tuple[str, ...] = ()
+    baseline: Metrics | None = None  # of an n-gram model of the same data
     failed_save: str = ""  # why the last save failed, if it did
