@@ -105,11 +105,11 @@ OTHERS: dict[str, tuple[Callable[[], Figure], list[str]]] = {
     "position_encodings": (lambda: charts.position_encodings(numbers(8, 4)), ["position", "dimension", "0", "3"]),
     "head_ablation": (
         lambda: charts.head_ablation([[0.0123, -0.5], [float("nan"), 0.25]]),
-        ["layer 1", "head 1", "+0.012", "-0.500"],
+        ["layer 1", "head 1", "+0.012", "\u22120.500"],
     ),
     "heads_by_pattern": (
         lambda: charts.heads_by_pattern({"previous": {(0, 1): 0.9, (1, 0): 0.25}, "first": {(1, 1): 0.5}}),
-        ["layer 0, head 1", "previous", "first", "0.90"],
+        ["previous: layer 0, head 1", "first: layer 1, head 1", "0.90"],
     ),
 }
 EVERY: dict[str, Callable[[], Figure]] = {

@@ -11,7 +11,7 @@ from satchel.charts.arrays import block_size, largest_magnitude, matrix, pooled,
 from satchel.charts.attention import QUERY_KEY, Maps, each_map
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, heatmap, indexed
-from satchel.charts.labels import legend_columns, name_labels, token_labels
+from satchel.charts.labels import name_labels, signed_number, token_labels
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
@@ -75,7 +75,7 @@ def head_ablation(costs: npt.ArrayLike, title: str | None = None, unit: str = "b
     """Return the ablation cost of each head (column) of each layer (row): the increase of the loss without it."""
     values = matrix(costs)
     layers, heads = values.shape
-    texts = [[f"{cost:+.3f}" if np.isfinite(cost) else "" for cost in row] for row in values]
+    texts = [[signed_number(cost) for cost in row] for row in values]
     return heatmap(
         name_labels([f"layer {layer}" for layer in range(layers)]),
         name_labels([f"head {head}" for head in range(heads)]),
@@ -97,24 +97,18 @@ def heads_by_pattern(
         finite = {head: score for head, score in by_head.items() if np.isfinite(score)}
         for layer, head in sorted(finite, key=lambda each: -finite[each])[:top]:
             records.append({"row": len(names), "pattern": visible(pattern), "weight": rounded(finite[layer, head])})
-            names.append(f"layer {layer}, head {head}")
-    rows = name_labels(names)
-    patterns = [visible(pattern) for pattern in scores]
+            names.append(f"{pattern}: layer {layer}, head {head}")
+    rows = name_labels(names, 48)
+    patterns = alt.Scale(domain=[visible(pattern) for pattern in scores], range="category")
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
         width, step = 320 * theme.plot_scale * stretch, 18 * theme.cell_scale
-        legend = alt.Legend(orient="bottom", columns=legend_columns(patterns, width, theme))
         base = alt.Chart({"values": records}).encode(
             y=rows.y(theme, step),
             x=alt.X("weight:Q", title="mean attention weight on the pattern", axis=alt.Axis(tickCount=5)),
         )
         bars = base.mark_bar(height=alt.RelativeBandSize(0.72)).encode(
-            color=alt.Color(
-                "pattern:N",
-                title=None,
-                scale=alt.Scale(domain=patterns, range="category"),
-                legend=legend if len(patterns) > 1 else None,
-            ),
+            color=alt.Color("pattern:N", scale=patterns, legend=None),
             tooltip=["pattern:N", alt.Tooltip("weight:Q", format=".4~g")],
         )
         labels = base.mark_text(align="left", dx=4, fontSize=theme.font_size - 1).encode(

@@ -50,7 +50,11 @@ class ColourScale:
             domain = np.concatenate([-domain[:0:-1], domain])
         colours = palette.scale(steps, signed=self.signed)
         scale = alt.Scale(domain=domain.tolist(), range=colours, interpolate="rgb", clamp=True)
-        legend = (legend or alt.Legend()) if self.has_legend else None
+        # Default ticks can be outside of the range, such as 0.2 for a largest value of 0.16.
+        ticks = (
+            domain[0] * np.array([1, 0.5, 0, -0.5, -1]) if self.signed else domain[-1] * np.array([0, 0.5, 1])
+        ).tolist()
+        legend = (legend or alt.Legend(values=ticks, format=".3~g")) if self.has_legend else None
         return alt.Color("value:Q", scale=scale, title=self.title, legend=legend)
 
     def cell_colour(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> Any:

@@ -3,6 +3,7 @@
 A token can occur twice in a text: charts place tokens by position and look labels up in a list, a chart parameter.
 """
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,6 +110,12 @@ def number_labels(count: int, step: int = 1) -> Labels:
     """Return the labels 0, step, 2 step ... below `count`."""
     numbers = [str(number) for number in range(0, count, step)]
     return Labels(numbers, numbers, are_numbers=True)
+
+
+def signed_number(value: float) -> str:
+    """Return a number with sign and three decimals; zero has no sign, and values that are not finite no text."""
+    text = f"{value:+.3f}".replace("-", "\u2212") if math.isfinite(value) else ""
+    return "0.000" if text[1:] == "0.000" else text
 
 
 def text_width(text: str, font_size: float) -> float:
