@@ -188,7 +188,7 @@ LOOK = [
     (["look", "contributions", "backpack", "the", "-o", "x.bmp"], "expected .svg"),
     (["look", "contributions", "polarity", "the", "--target", "mixed"], "unknown label mixed"),
     (["look", "contributions", "dates", "x"], "use `satchel look alignment`"),
-    (["look", "contributions", "tagger", "x"], "not available for taggers"),
+    (["look", "contributions", "tagger", "x"], "has no sense vectors"),
     (["look", "alignment", "dates", "5/3/21", "--layer", "7"], "layer 7 does not exist; expected layers 0 to 0"),
 ]  # fmt: skip
 OTHERS = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from satchel.cli.compare import show_comparison
-from satchel.cli.look.contributions import show_explanation
+from satchel.cli.look.contributions import show_contributions
 from satchel.cli.mix import show_mix
 from satchel.cli.output import Progress, message, print_table
 from satchel.cli.senses import show_senses
@@ -97,9 +97,9 @@ def _inspect(model: "LanguageModel", figures: Path) -> None:
     for word in WORDS:
         show_senses(model.senses(word, top=6))
     message(f"\n$ satchel look contributions {model.folder} '{TEXT}'")
-    explanation = model.contributions(TEXT)
-    show_explanation(explanation)
-    _save(explanation.picture(), figures / "contributions")
+    contributions = model.contributions(TEXT)
+    show_contributions(contributions)
+    _save(contributions.picture(), figures / "contributions")
     message(f"\n$ satchel look attention {model.folder} '{TEXT}' -o {figures / 'attention.svg'}")
     _save(model.trace(TEXT).attention_map(), figures / "attention")
     page = figures.parent / "report.html"

@@ -1,6 +1,5 @@
 """`satchel probe`: linear probes for tags at each layer."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -32,21 +31,7 @@ def probe(
 
     with Progress() as progress:
         result = api.load(run).probe(table, leave_out=leave_out or (), reading=reading, seed=seed, progress=progress)
-    return Result(lambda: _document(result), lambda: _show(result))
-
-
-def _document(result: "ProbeResult") -> dict[str, Any]:
-    return {
-        "data": result.data,
-        "unit": result.unit,
-        "tags": list(result.tags),
-        "words": dict(zip(("fitted", "held_out"), result.words, strict=True)),
-        "rows": dict(zip(("fitted", "held_out"), result.rows, strict=True)),
-        "majority": result.baselines.majority,
-        "by_word": result.baselines.by_word,
-        "layers": [{**asdict(each), "selectivity": each.selectivity} for each in result.layers],
-        "notes": list(result.notes),
-    }
+    return Result(result.document, lambda: _show(result))
 
 
 def _show(result: "ProbeResult") -> None:

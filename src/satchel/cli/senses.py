@@ -1,9 +1,8 @@
 """`satchel senses`: words promoted and suppressed by each sense of a word of a Backpack."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -47,29 +46,22 @@ def senses(
     with Progress() as progress:
         results = _counted(results, progress)
         if out is not None:
-            written = row_files.write_rows(out, (_document(each, sense) for each in results))
+            written = row_files.write_rows(out, (each.document(sense) for each in results))
             message(f"wrote {out}: {written:,} words")
             return
         listed = list(results)
     if as_json:
-        emit_json({"words": [_document(each, sense) for each in listed]})
+        emit_json({"words": [each.document(sense) for each in listed]})
         return
     for each in listed:
         show_senses(each, sense)
 
 
 def _counted(results: "Iterable[WordSenses]", progress: Progress) -> "Iterator[WordSenses]":
+    """Return the results and report their number."""
     for number, each in enumerate(results, start=1):
         progress(f"{number:,} words", None)
         yield each
-
-
-def _document(result: "WordSenses", sense: int | None) -> dict[str, Any]:
-    senses = [asdict(each) for each in result.senses if sense in (None, each.sense)]
-    for each in senses:
-        for key in ("promotes", "suppresses"):
-            each[key] = [{"word": word, "score": round(score, 6)} for word, score in each[key]]
-    return {"word": result.word, "tokens": list(result.tokens), "senses": senses}
 
 
 def show_senses(result: "WordSenses", sense: int | None = None) -> None:

@@ -47,7 +47,7 @@ def similar(
         with Progress() as progress:
             progress("reading", None)
             occurrences = model.vectors.in_context(word, context, layer, top)
-        return Result(lambda: _context_json(occurrences), lambda: _show_context(occurrences))
+        return Result(occurrences.document, lambda: _show_context(occurrences))
     by_sense = by == "sense" or (by is None and model.compares_senses)
     if other is None:
         lists = model.sense_vectors.neighbours(word, top) if by_sense else [model.vectors.neighbours(word, top)]
@@ -86,21 +86,6 @@ def _show_neighbours(lists: "list[Neighbours]", by_sense: bool) -> None:
         print_table({"sense": "d", "most similar words (cosine similarity)": TEXT}, rows)
     else:
         print_table({"word": TEXT, "cosine similarity": ".3f"}, words[0])
-
-
-def _context_json(result: "InContext") -> dict[str, Any]:
-    """Return the keys of `similar --context --json`."""
-    layers = [
-        {"layer": layer, "site": site, "alike": result.similarity[layer].tolist()}
-        for layer, site in enumerate(result.sites)
-    ]
-    contexts = [
-        {**asdict(each.context), "near": [{**asdict(one.context), "alike": one.similarity} for one in each.neighbours]}
-        for each in result.occurrences
-    ]
-    return {
-        "word": result.word, "layer": result.layer, "layers": layers, "contexts": contexts, "notes": list(result.notes)
-    }  # fmt: skip
 
 
 def _show_context(result: "InContext") -> None:

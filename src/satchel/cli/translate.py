@@ -28,7 +28,6 @@ def translate(
 ) -> Predictor:
     """Print the translation of a text, or write the translations of every row of a file, in the same order."""
     from satchel import api
-    from satchel.cli.look.alignment import alignment_json
     from satchel.config import build
     from satchel.errors import SettingsError
     from satchel.generation.sampling import Sampling
@@ -45,7 +44,7 @@ def translate(
         has_attention = getattr(model.settings.model, "attention", "") != "none"
         if translation.pieces > 1 or not translation.source.strip() or not has_attention:
             return {}
-        return {"alignment": alignment_json(model.align(translation.source, translation.target))}
+        return {"alignment": model.align(translation.source, translation.target).document()}
 
     return Predictor(
         model, _cells, _document, _show, details, _note, options=options, text_key="source", key="translations"

@@ -6,9 +6,10 @@ Shapes: B batch, H heads, T time, V width of the values of a head.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
 from torch import Tensor, nn
 
 from satchel.data.tokens import TokenFile, decode_documents
@@ -17,7 +18,11 @@ from satchel.inspection.patched import Patch, patched, with_network
 from satchel.inspection.sites import site_paths
 from satchel.inspection.subject import Subject
 from satchel.nn.attention import MultiHead
+from satchel.predictor import Floats
 from satchel.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from satchel.charts.figures import Figure
 
 # Layer and index of a head.
 Head = tuple[int, int]
@@ -44,6 +49,25 @@ class HeadCosts:
     measure: Measure
     whole: float
     rows: tuple[HeadCost, ...]
+
+    @property
+    def costs(self) -> Floats:
+        """The costs as an array (layers, heads); nan for heads that do not exist."""
+        layers, heads = (1 + max(getattr(row, name) for row in self.rows) for name in ("layer", "head"))
+        costs_LH = np.full((layers, heads), np.nan)
+        for row in self.rows:
+            costs_LH[row.layer, row.head] = row.cost
+        return costs_LH
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `look ablation --json`."""
+        return {"measure": self.measure, "whole": self.whole, "heads": [asdict(row) for row in self.rows]}
+
+    def picture(self) -> "Figure":
+        """Return a heat map of the costs: layers by heads."""
+        from satchel import charts
+
+        return charts.head_ablation(self.costs, unit=self.measure.replace("_", " "))
 
 
 def heads_of(network: nn.Module) -> list[Head]:

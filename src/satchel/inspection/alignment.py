@@ -44,6 +44,18 @@ class Alignment:
     is_exact: bool = False
     others: Floats | None = None  # (target,)
 
+    def document(self) -> dict[str, Any]:
+        """Return the alignment as JSON, rounded to six decimals."""
+        document: dict[str, Any] = {
+            "source": list(self.source),
+            "target": list(self.target),
+            "values": [[round(float(value), 6) for value in row] for row in self.values],
+            "exact": self.is_exact,
+        }
+        if self.others is not None:
+            document["others"] = [round(float(value), 6) for value in self.others]
+        return document
+
     def picture(self) -> "Figure":
         """Return a heat map: target words by source words."""
         from satchel import charts

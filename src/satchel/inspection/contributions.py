@@ -5,7 +5,7 @@ Shapes: T time, S source time, N senses, D width, C classes, W words.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -72,6 +72,20 @@ class Contributions:
         order = np.argsort(-np.abs(self.values), axis=None, kind="stable")[:count]
         cells = zip(*np.unravel_index(order, self.values.shape), strict=True)
         return [(self.words[word], int(sense), float(self.values[word, sense])) for word, sense in cells]
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `look contributions --json`."""
+        return {
+            "words": list(self.words),
+            "target": self.target,
+            "versus": self.versus,
+            "values": self.values.tolist(),
+            "centred": self.centred.tolist(),
+            "bias": self.bias,
+            "constant": self.constant,
+            "logit": self.logit,
+            "notes": list(self.notes),
+        }
 
     def picture(self) -> "Figure":
         """Return a heat map of the contributions: words by senses."""

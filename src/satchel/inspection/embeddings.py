@@ -5,9 +5,9 @@ Shapes: V vocabulary, N vectors, D width, K components, L layers, O occurrences 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from satchel.inspection.targets import known_ids
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.text.words import Word, words_of
+
+if TYPE_CHECKING:
+    from satchel.charts.figures import Figure
 
 # Number of tokens of the training text whose words are compared in context, and the length of its pieces if the
 # encoder has no maximum context.
@@ -116,6 +119,25 @@ class InContext:
     occurrences: tuple[Occurrence, ...]
     notes: tuple[str, ...] = ()
 
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `similar --context --json`."""
+        return {
+            "word": self.word,
+            "layer": self.layer,
+            "layers": [
+                {"layer": layer, "site": site, "alike": self.similarity[layer].tolist()}
+                for layer, site in enumerate(self.sites)
+            ],
+            "contexts": [
+                {
+                    **asdict(each.context),
+                    "near": [{**asdict(one.context), "alike": one.similarity} for one in each.neighbours],
+                }
+                for each in self.occurrences
+            ],
+            "notes": list(self.notes),
+        }
+
 
 @dataclass(frozen=True)
 class Point:
@@ -136,6 +158,35 @@ class EmbeddingMap:
     points: tuple[Point, ...]
     explained_variance: tuple[float, float]
     notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Title of charts."""
+        return f"2-D PCA of {self.what} (explained variance {sum(self.explained_variance):.0%})"
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `look embeddings --json`."""
+        points = [
+            {
+                "word": each.word,
+                "x": each.x,
+                "y": each.y,
+                "nearest": [{"word": word, "alike": similarity} for word, similarity in each.neighbours],
+            }
+            for each in self.points
+        ]
+        return {"points": points, "shares": list(self.explained_variance)}
+
+    def picture(self) -> "Figure":
+        """Return a scatter plot of the words."""
+        from satchel import charts
+
+        return charts.embedding_map(
+            [each.word for each in self.points],
+            [(each.x, each.y) for each in self.points],
+            nearest=[[word for word, _ in each.neighbours] for each in self.points],
+            title=self.title,
+        )
 
 
 # --- word vectors of a model ----------------------------------------------------------------------------

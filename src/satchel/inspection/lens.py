@@ -39,6 +39,18 @@ class Lens:
     ranks: Array
     nats: Floats
 
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `look lens --json`."""
+        return {
+            "tokens": list(self.tokens),
+            "targets": list(self.targets),
+            "layers": list(self.layers),
+            "said": [list(row) for row in self.said],
+            "probabilities": self.chances.tolist(),
+            "ranks": self.ranks.tolist(),
+            "nats": self.nats.tolist(),
+        }
+
     def picture(self) -> "Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
         from satchel import charts

@@ -8,8 +8,8 @@ Shapes: T time, S source time, H heads.
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from satchel.inspection.alignment import training_lexicon
 from satchel.inspection.subject import Subject
 from satchel.inspection.trace import AttentionMaps, Trace
 from satchel.predictor import Floats
+
+if TYPE_CHECKING:
+    from satchel.charts.figures import Figure
 
 # (T, S): whether a key position is expected for a query position.
 Expected = npt.NDArray[np.bool_]
@@ -62,6 +65,19 @@ class Patterns:
 
     rows: tuple[HeadFit, ...]
     texts: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `look patterns --json`."""
+        return {"texts": self.texts, "heads": [asdict(row) for row in self.rows]}
+
+    def picture(self) -> "Figure":
+        """Return a heat map of each pattern: the weights of layers by heads."""
+        from satchel import charts
+
+        weights: dict[str, dict[tuple[int, int], float]] = {}
+        for row in self.rows:
+            weights.setdefault(row.pattern, {})[row.layer, row.head] = row.weight
+        return charts.heads_by_pattern(weights)
 
     def best(self, pattern: str) -> HeadFit:
         """Return the head that agrees best with a pattern."""

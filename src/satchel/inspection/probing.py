@@ -7,8 +7,9 @@ Shapes: N words, D width, C tags, R rows.
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,20 @@ class ProbeResult:
     baselines: Baselines
     layers: tuple[LayerProbe, ...]
     notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `probe --json`."""
+        return {
+            "data": self.data,
+            "unit": self.unit,
+            "tags": list(self.tags),
+            "words": dict(zip(("fitted", "held_out"), self.words, strict=True)),
+            "rows": dict(zip(("fitted", "held_out"), self.rows, strict=True)),
+            "majority": self.baselines.majority,
+            "by_word": self.baselines.by_word,
+            "layers": [{**asdict(each), "selectivity": each.selectivity} for each in self.layers],
+            "notes": list(self.notes),
+        }
 
     @property
     def static(self) -> LayerProbe:

@@ -5,9 +5,10 @@ Shapes: V vocabulary, N senses, D width, T tokens of a word or a text, K listed 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,6 +84,14 @@ class WordSenses:
     word: str
     tokens: tuple[str, ...]
     senses: tuple[Sense, ...]
+
+    def document(self, sense: int | None = None) -> dict[str, Any]:
+        """Return the keys of a word in `senses --json`, with all senses or one of them."""
+        senses = [asdict(each) for each in self.senses if sense in (None, each.sense)]
+        for each in senses:
+            for key in ("promotes", "suppresses"):
+                each[key] = [{"word": word, "score": round(score, 6)} for word, score in each[key]]
+        return {"word": self.word, "tokens": list(self.tokens), "senses": senses}
 
     def _repr_html_(self) -> str:
         def listed(ranked: Sequence[tuple[str, float]]) -> str:

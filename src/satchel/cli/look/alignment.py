@@ -1,7 +1,7 @@
 """`satchel look alignment`: source words behind each target word of a translation."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from satchel.charts import terminal
 from satchel.cli.look.options import Head, Layer, Source, Target, read_pair
@@ -31,20 +31,7 @@ def alignment(
     with Progress() as progress:
         progress("aligning", None)
         result = model.align(content, target, layer=layer, head=head)
-    return View(result.picture, lambda: {"alignment": alignment_json(result)}, lambda: _show(result))
-
-
-def alignment_json(result: "Alignment") -> dict[str, Any]:
-    """Return an alignment as JSON, rounded to six decimals."""
-    document: dict[str, Any] = {
-        "source": result.source,
-        "target": result.target,
-        "values": [[round(float(value), 6) for value in row] for row in result.values],
-        "exact": result.is_exact,
-    }
-    if result.others is not None:
-        document["others"] = [round(float(value), 6) for value in result.others]
-    return document
+    return View(result.picture, lambda: {"alignment": result.document()}, lambda: _show(result))
 
 
 def _show(result: "Alignment") -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -24,7 +24,8 @@ def contributions(
     run: Run,
     text: Text = None,
     target: Annotated[
-        str | None, Option(help="Next token or label whose logit is explained; default: the most probable.")
+        str | None,
+        Option(help="Next token, label, or word index and tag (3:NOUN) of the logit; default: the most probable."),
     ] = None,
     versus: Annotated[str | None, Option(help="Explain the logit of the target minus the logit of this one.")] = None,
     data: Annotated[
@@ -40,72 +41,31 @@ def contributions(
     """
     from satchel import api
     from satchel.errors import SettingsError
+    from satchel.inspection.contributions import contributions as explain
 
-    model: Any = api.load(run)
+    model = api.load(run)
     if data is not None:
         if text is not None:
             raise SettingsError("TEXT and --data exclude each other", "give one of them")
         with Progress() as progress:
             totals = model.contribution_totals(data, by.split(","), target, versus, progress)
         return _totals_view(totals)
-    content, task = read_text(text), model.settings.task
-    if task == "lm":
-        explanation = model.contributions(content, target, versus)
-    elif task == "classify":
-        explanation = _explain_label(model, content, target, versus)
-    elif task == "translate":
+    if model.settings.task == "translate":
         raise SettingsError("contributions of a translator are an alignment", "use `satchel look alignment`")
-    else:
-        raise SettingsError("contributions are not available for taggers", "see satchel.inspection.contributions")
-    return View(explanation.picture, lambda: explanation_json(explanation), lambda: show_explanation(explanation))
+    result = explain(model, read_text(text), target, versus)
+    return View(result.picture, result.document, lambda: show_contributions(result))
 
 
-def _explain_label(model: Any, text: str, target: str | None, versus: str | None) -> "Contributions":
-    """Return the contributions to the logit of a label, by default the most probable one."""
-    from satchel.errors import SettingsError
-
-    for label in (target, versus):
-        if label is not None and label not in model.labels:
-            raise SettingsError(f"unknown label {label}", f"expected {', '.join(model.labels)}")
-    explanations: list[Contributions] = model.contributions(text)
-    best = max(explanations, key=lambda each: each.logit)
-    first = best if target is None else explanations[model.labels.index(target)]
-    return first if versus is None else first - explanations[model.labels.index(versus)]
-
-
-def score_name(explanation: "Contributions") -> str:
-    """Return the name of the explained score: a target, or a difference of two."""
-    from satchel.text.display import visible
-
-    minus = f" minus {visible(explanation.versus, spaces=True)}" if explanation.versus is not None else ""
-    return visible(explanation.target, spaces=True) + minus
-
-
-def explanation_json(explanation: "Contributions") -> dict[str, Any]:
-    """Return the keys of `look contributions --json`."""
-    return {
-        "words": list(explanation.words),
-        "target": explanation.target,
-        "versus": explanation.versus,
-        "values": explanation.values.tolist(),
-        "centred": explanation.centred.tolist(),
-        "bias": explanation.bias,
-        "constant": explanation.constant,
-        "logit": explanation.logit,
-        "notes": list(explanation.notes),
-    }
-
-
-def show_explanation(explanation: "Contributions") -> None:
+def show_contributions(result: "Contributions") -> None:
     """Print the logit, the words coloured by their contributions, and the largest contributions of senses."""
-    for note in explanation.notes:
+    for note in result.notes:
         message(note)
-    print(f"logit of {score_name(explanation)}: {explanation.logit:.4f}, the sum of")
-    print_drawing(terminal.tinted_text(explanation.words, explanation.values.sum(axis=1)))
+    print(f"{result.title}: {result.logit:.4f}, the sum of")
+    print_drawing(terminal.tinted_text(result.words, result.values.sum(axis=1)))
     print()
-    print_table({"word": TOKEN, "sense": "d", "contribution": "+.4f"}, explanation.largest(MAX_ROWS))
-    if explanation.values.size > MAX_ROWS:
-        message(f"{explanation.values.size - MAX_ROWS:,} smaller contributions (--json prints all)")
+    print_table({"word": TOKEN, "sense": "d", "contribution": "+.4f"}, result.largest(MAX_ROWS))
+    if result.values.size > MAX_ROWS:
+        message(f"{result.values.size - MAX_ROWS:,} smaller contributions (--json prints all)")
 
 
 # --- sums over a file --------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """`satchel look lens`: logit lens."""
 
-from typing import Any
-
 from satchel.cli.look.options import Start
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, message, print_table
@@ -12,20 +10,9 @@ from satchel.text.display import visible
 @view
 def lens(run: Run, text: Text = None, start: Start = 0) -> View:
     """Print or draw the logit lens: the most probable next token if each layer were the last one."""
-    from satchel import api, charts
+    from satchel import api
 
     result = api.load(run).lens(read_text(text), start)
-
-    def document() -> dict[str, Any]:
-        return {
-            "tokens": list(result.tokens),
-            "targets": list(result.targets),
-            "layers": list(result.layers),
-            "said": [list(row) for row in result.said],
-            "probabilities": result.chances.tolist(),
-            "ranks": result.ranks.tolist(),
-            "nats": result.nats.tolist(),
-        }
 
     def show() -> None:
         layers = [name.removesuffix(".output").removesuffix(".states") for name in result.layers]
@@ -40,13 +27,7 @@ def lens(run: Run, text: Text = None, start: Start = 0) -> View:
         print_table([("token", TOKEN), ("next token", TOKEN), *((name, TEXT) for name in layers)], rows)
         message("most probable next token at each layer; in brackets the rank of the actual next token")
 
-    return View(
-        lambda: charts.logit_lens(
-            result.tokens, result.layers, result.said, result.nats, result.ranks, targets=result.targets
-        ),
-        document,
-        show,
-    )
+    return View(result.picture, result.document, show)
 
 
 def _prediction(token: str, rank: int) -> str:

@@ -1,6 +1,7 @@
 """`satchel look patterns`: agreement of attention heads with known patterns."""
 
-from dataclasses import asdict
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -12,7 +13,6 @@ from satchel.cli.result import View, view
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
-    from satchel.charts.figures import Figure
 
 # Maximum number of texts of a file that are read, and of heads printed for each pattern.
 MAX_TEXTS, MAX_HEADS = 200, 3
@@ -31,36 +31,24 @@ def patterns(
     ] = None,
 ) -> View:
     """Print or draw the attention weight that each head puts on the positions of each pattern."""
-    from satchel import api, charts
+    from satchel import api
 
     model = api.load(run)
     result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None)
-    rows = [row for row in result.rows if layer in (None, row.layer)]
-
-    def figure() -> "Figure":
-        scores: dict[str, dict[tuple[int, int], float]] = {}
-        for row in rows:
-            scores.setdefault(row.pattern, {})[row.layer, row.head] = row.weight
-        return charts.heads_by_pattern(scores)
+    result = replace(result, rows=tuple(row for row in result.rows if layer in (None, row.layer)))
 
     def show() -> None:
-        by_pattern: dict[str, list[Any]] = {}
-        for row in rows:
-            by_pattern.setdefault(row.pattern, []).append(row)
+        rows = [list(group)[:MAX_HEADS] for _, group in groupby(result.rows, key=lambda row: row.pattern)]
         print_table(
             {"pattern": TEXT, "layer": "d", "head": "d", "weight": ".1%", "uniform": ".1%", "argmax": ".1%"},
-            [
-                [row.pattern, row.layer, row.head, row.weight, row.chance, row.hits]
-                for heads in by_pattern.values()
-                for row in heads[:MAX_HEADS]
-            ],
+            [[row.pattern, row.layer, row.head, row.weight, row.chance, row.hits] for group in rows for row in group],
         )
         message(
             f"{result.texts:,} texts; weight: mean attention weight on the pattern; uniform: the same for uniform "
             "attention; argmax: share of tokens whose largest weight is on the pattern"
         )
 
-    return View(figure, lambda: {"texts": result.texts, "heads": [asdict(row) for row in rows]}, show)
+    return View(result.picture, result.document, show)
 
 
 def _texts(model: "Model", text: str | None, target: str | None, data: str | None) -> list[Any]:
