@@ -11,6 +11,7 @@ from satchel.data.tagged import tokenize_tagged
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation.statistics import spearman
 from satchel.inspection.attribution import METHODS, compare_methods
+from satchel.inspection.targets import find_logit
 from tests.conftest import VERSE
 
 SMALL = {"model.width": 16, "training.threads": 1, "training.learning_rate": 0.02}
@@ -154,7 +155,7 @@ def test_beside_a_backpack_stands_what_its_senses_add(backpack: Any, instead: An
 
 
 def test_a_model_without_senses_is_compared_without_the_truth(lstm: Any) -> None:
-    found = compare_methods(lstm, "The <b>", "cat", methods=("gradient",))
+    found = compare_methods(find_logit(lstm, "The <b>", "cat"), ("gradient",))
     assert found.exact is None
     assert found.correlations == {}
     assert found.columns == ["word", "gradient"]

@@ -16,7 +16,7 @@ from satchel.charts import html
 from satchel.data.batches import Ints
 from satchel.data.examples import class_indices, tokenize_texts
 from satchel.data.tokens import decode_documents
-from satchel.errors import DataError, RunError, SettingsError
+from satchel.errors import DataError, RunError
 from satchel.evaluation.classification import ClassificationMetrics, classification
 from satchel.evaluation.comparison import UnitCosts
 from satchel.ngram.classes import ClassNgramSettings, estimate_classes
@@ -30,7 +30,6 @@ from satchel.training.defaults import MOST_COUNTED
 
 if TYPE_CHECKING:
     from satchel.inspection.ablation import Measure
-    from satchel.inspection.aggregate import Total
     from satchel.inspection.contributions import Contributions
 
 # Number of texts classified or tagged at once.
@@ -141,21 +140,6 @@ class Classifier(LabelModel):
         from satchel.inspection.contributions import label_contributions
 
         return label_contributions(self, text)
-
-    def contribution_totals(
-        self,
-        data: str | Path,
-        by: Sequence[str],
-        target: str | None = None,
-        versus: str | None = None,
-        progress: Progress = silent,
-    ) -> "list[Total]":
-        """Return the contributions to the logit of each label, minus the mean over labels, summed over a file."""
-        from satchel.inspection.aggregate import label_totals
-
-        if target is not None or versus is not None:
-            raise SettingsError("target and versus are for language models; a classifier reports all labels")
-        return label_totals(self, self.texts_of(data), by, progress)
 
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table, or the lines of a file."""

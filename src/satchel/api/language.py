@@ -33,7 +33,6 @@ from satchel.training.defaults import MOST_COUNTED, ngram_order
 
 if TYPE_CHECKING:
     from satchel.inspection.ablation import Measure
-    from satchel.inspection.aggregate import Total
     from satchel.inspection.contributions import Contributions
 
 
@@ -146,19 +145,6 @@ class LanguageModel(Model):
         from satchel.inspection.contributions import contributions
 
         return contributions(self, prefix, target, versus)
-
-    def contribution_totals(
-        self,
-        data: str | Path,
-        by: Sequence[str],
-        target: str | None = None,
-        versus: str | None = None,
-        progress: Progress = silent,
-    ) -> "list[Total]":
-        """Return the contributions to the logits of the next tokens, summed over a file."""
-        from satchel.inspection.aggregate import next_token_totals
-
-        return next_token_totals(self, self.tokens_of(data), by, target, versus, progress)
 
     def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
         from satchel.inspection.ablation import bits_measure

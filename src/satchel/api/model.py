@@ -153,11 +153,14 @@ class Model(ABC):
         versus: str | None = None,
         progress: Progress = silent,
     ) -> "list[Total]":
-        """Return the contributions of senses summed over a file, by `word`, `sense`, `position` or several of them."""
-        raise RunError(
-            f"has the task {self.task}; contributions are summed for language models and classifiers",
-            where=str(self.folder),
-        )
+        """Return the contributions of senses summed over a file, by `word`, `sense`, `position` or several of them.
+
+        For language models to the logits of the next tokens, or to that of `target`, minus the mean over the vocabulary
+        or that of `versus`; for classifiers to the logit of each label, minus the mean over labels.
+        """
+        from satchel.inspection.aggregate import contribution_totals
+
+        return contribution_totals(self, data, by, target, versus, progress)
 
     @functools.cached_property
     def vectors(self) -> "WordVectors":
@@ -244,9 +247,10 @@ class Model(ABC):
         gradients; by default with as many `steps` as completeness needs). The reference embedding is the `mean` of
         all embeddings or a sample of `words`. The `contributions` of a Backpack are exact.
         """
-        from satchel.inspection.attribution import attributions
+        from satchel.inspection.attribution import attribute
+        from satchel.inspection.targets import find_logit
 
-        return attributions(self, text, target, versus, method, instead=instead, steps=steps)
+        return attribute(find_logit(self, text, target, versus), method, instead=instead, steps=steps)
 
     def compare_attributions(
         self,
@@ -258,8 +262,9 @@ class Model(ABC):
     ) -> "ComparedAttributions":
         """Return the attributions by all methods and, for a Backpack, the exact contributions."""
         from satchel.inspection.attribution import compare_methods
+        from satchel.inspection.targets import find_logit
 
-        return compare_methods(self, text, target, versus, instead=instead)
+        return compare_methods(find_logit(self, text, target, versus), instead=instead)
 
     def patterns(
         self,

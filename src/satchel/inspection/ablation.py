@@ -13,10 +13,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from satchel.data.tokens import TokenFile, decode_documents
-from satchel.errors import RunError, SettingsError
+from satchel.errors import SettingsError
 from satchel.inspection.patched import Patch, patched, with_network
 from satchel.inspection.sites import site_paths
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, unsupported
 from satchel.nn.attention import MultiHead
 from satchel.predictor import Floats
 from satchel.progress import Progress, silent
@@ -134,11 +134,7 @@ def head_costs(
 def _check_heads(subject: Subject) -> list[Head]:
     heads = [] if subject.network is None else heads_of(subject.network)
     if not heads:
-        raise RunError(
-            f"model.kind={subject.settings.model.kind} has no attention heads",
-            "train with --model transformer or backpack",
-            where=str(subject.folder),
-        )
+        raise unsupported(subject, "has no attention heads", "train with --model transformer or backpack")
     return heads
 
 

@@ -6,6 +6,7 @@ Shapes: T time, S source time, W words, N senses.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from satchel.data.batches import Ints
 from satchel.errors import SettingsError
 from satchel.inspection.contributions import above_mean, by_position, label_contributions
 from satchel.inspection.senses import SAMPLED_TOKENS, sample_pieces
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, backpack_of, unsupported
 from satchel.inspection.targets import known_ids
+from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
 from satchel.text.words import words_of
@@ -79,42 +81,58 @@ class Totals:
         return sorted(totals, key=lambda each: -each.total)
 
 
-def next_token_totals(
-    subject: Subject,
-    ids: Ids,
+def contribution_totals(
+    subject: Any,
+    data: str | Path,
     by: Sequence[str],
     target: str | None = None,
     versus: str | None = None,
     progress: Progress = silent,
 ) -> list[Total]:
-    """Return the summed contributions to the logits of the next tokens, on a sample of a text of token ids.
+    """Return the summed contributions in a file, the largest first.
 
-    The logit is that of the following token or of `target`, minus the mean over the vocabulary or that of `versus`.
+    For a language model (with a method `tokens_of`), contributions to the logits of the next tokens or to that of
+    `target`, minus the mean over the vocabulary or that of `versus`, on a sample of the file. For a classifier (with a
+    method `texts_of`), contributions to the logit of each label, minus the mean over labels.
     """
-    totals, tokenizer, network = Totals(by), subject.tokenizer, subject.network
-    pieces = sample_pieces(ids, tokenizer.boundary, network.encoder.context, SAMPLED_TOKENS, following=1)
+    totals, backpack = Totals(by), backpack_of(subject)
+    if subject.task == "lm":
+        _add_next_tokens(totals, subject, backpack, subject.tokens_of(data), target, versus, progress)
+    elif subject.task != "classify":
+        raise unsupported(subject, "has no summed contributions", "use a language model or a classifier")
+    elif target is not None or versus is not None:
+        raise SettingsError("target and versus are for language models; a classifier reports all labels")
+    else:
+        texts = subject.texts_of(data)
+        for number, text in enumerate(texts):
+            progress("summing contributions", number / len(texts))
+            for each in above_mean(label_contributions(subject, text)):
+                totals.add(each.words, each.values, np.arange(len(each.words)), label=each.target)
+    return totals.listed()
+
+
+def _add_next_tokens(
+    totals: Totals,
+    subject: Subject,
+    backpack: Backpack,
+    ids: Ids,
+    target: str | None,
+    versus: str | None,
+    progress: Progress,
+) -> None:
+    tokenizer = subject.tokenizer
+    pieces = sample_pieces(ids, tokenizer.boundary, backpack.context, SAMPLED_TOKENS, following=1)
     target_id, versus_id = (None if text is None else known_ids(tokenizer, text)[0] for text in (target, versus))
     for number, piece in enumerate(pieces):
         progress("summing contributions", number / len(pieces))
         words = words_of(tokenizer, piece[:-1].tolist())
         if not words:
             continue
-        starts = np.array([word.start for word in words])
-        values_TSN, names = by_position(network, piece, target_id, versus_id), [word.text for word in words]
+        names, starts = [word.text for word in words], np.array([word.start for word in words])
+        values_TSN = by_position(subject.network, piece, target_id, versus_id)
         if "position" not in totals.by:
             totals.add(names, np.add.reduceat(values_TSN.sum(axis=0), starts), starts)
             continue
         for time, values_SN in enumerate(values_TSN):
             visible = int((starts <= time).sum())
             totals.add(names[:visible], np.add.reduceat(values_SN, starts)[:visible], time - starts[:visible])
-    return totals.listed()
-
-
-def label_totals(subject: Subject, texts: Sequence[str], by: Sequence[str], progress: Progress = silent) -> list[Total]:
-    """Return the summed contributions to the logit of each label, minus the mean over labels, in a list of texts."""
-    totals = Totals(by)
-    for number, text in enumerate(texts):
-        progress("summing contributions", number / len(texts))
-        for each in above_mean(label_contributions(subject, text)):
-            totals.add(each.words, each.values, np.arange(len(each.words)), label=each.target)
-    return totals.listed()

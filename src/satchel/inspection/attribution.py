@@ -19,8 +19,7 @@ from satchel.charts import html
 from satchel.errors import SettingsError
 from satchel.evaluation.statistics import spearman
 from satchel.inspection.contributions import project
-from satchel.inspection.subject import Subject
-from satchel.inspection.targets import Logit, Target, find_logit
+from satchel.inspection.targets import Logit
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import evaluation_mode
@@ -203,35 +202,10 @@ class ComparedAttributions(_OfLogit):
         return html.table(self.columns, self.rows()) + html.lines([*self.checks(), *self.notes])
 
 
-def attributions(
-    subject: Subject,
-    text: str,
-    target: Target | None = None,
-    versus: str | int | None = None,
-    method: Method = "integrated",
-    *,
-    instead: Instead = "mean",
-    steps: int | None = None,
-) -> Attributions:
-    """Return the attribution of a logit to the words of a text by one method."""
-    explained = find_logit(subject, text, target, versus)
-    check_contextualise(explained)
-    return attribute(explained, method, instead=instead, steps=steps)
-
-
 def compare_methods(
-    subject: Subject,
-    text: str,
-    target: Target | None = None,
-    versus: str | int | None = None,
-    methods: Sequence[Method] = METHODS,
-    *,
-    instead: Instead = "mean",
-    steps: int | None = None,
+    explained: Logit, methods: Sequence[Method] = METHODS, *, instead: Instead = "mean", steps: int | None = None
 ) -> ComparedAttributions:
     """Return the attributions of a logit by several methods and, for a Backpack, its exact contributions."""
-    explained = find_logit(subject, text, target, versus)
-    check_contextualise(explained)
     attributions = tuple(attribute(explained, method, instead=instead, steps=steps) for method in methods)
     compared = ComparedAttributions(explained, attributions[0].score, attributions[0].baseline, attributions)
     if not isinstance(explained.encoder, Backpack):
@@ -256,6 +230,7 @@ def attribute(
             raise SettingsError(f"{name}={value} is unknown; expected {' or '.join(known)}")
     if steps is not None and steps < 1:
         raise SettingsError(f"steps={steps} is too small; expected 1 or more")
+    check_contextualise(explained)
     with _gradients(explained.encoder):
         x_TD, references_ND = _embeddings(explained), _references(explained.encoder, instead)
         with torch.no_grad():

@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from satchel.data.batches import group_by_length, pad
-from satchel.errors import RunError
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, unsupported
 from satchel.inspection.trace import HIDDEN
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import inference
@@ -31,11 +30,7 @@ class HiddenStates:
 
     def __init__(self, subject: Subject) -> None:
         if subject.network is None:
-            raise RunError(
-                f"model.kind={subject.settings.model.kind} has no embeddings and no hidden states",
-                "train a network, for example with --model transformer",
-                where=str(subject.folder),
-            )
+            raise unsupported(subject, "has no embeddings", "train a network, for example with --model transformer")
         self.encoder, self.tokenizer = source_encoder(subject.network), subject.source_tokenizer
         # A language model encodes a boundary token before the text, a translator one after it.
         self.before, self.after = subject.task == "lm", subject.task == "translate"

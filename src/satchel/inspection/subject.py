@@ -44,9 +44,12 @@ def backpack_of(subject: Subject) -> Backpack:
     """Return the Backpack encoder of a model, or raise an error if it has another encoder."""
     encoder = getattr(subject.network, "encoder", None)
     if not isinstance(encoder, Backpack):
-        raise RunError(
-            f"has no sense vectors (task={subject.task}, model.kind={subject.settings.model.kind})",
-            "train a language model, classifier or tagger with --model backpack",
-            where=str(subject.folder),
-        )
+        remedy = "train a language model, classifier or tagger with --model backpack"
+        raise unsupported(subject, "has no sense vectors", remedy)
     return encoder
+
+
+def unsupported(subject: Subject, cause: str, remedy: str) -> RunError:
+    """Return the error for a model without a part that is inspected."""
+    kind = f"task={subject.task}, model.kind={subject.settings.model.kind}"
+    return RunError(f"{cause} ({kind})", remedy, where=str(subject.folder))

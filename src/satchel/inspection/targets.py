@@ -15,8 +15,8 @@ from torch import Tensor
 from satchel.data.examples import tokenize_texts
 from satchel.data.tagged import split_units, tokenize_tagged
 from satchel.data.tokens import TokenFile
-from satchel.errors import DataError, RunError, SettingsError
-from satchel.inspection.subject import Subject, class_name
+from satchel.errors import DataError, SettingsError
+from satchel.inspection.subject import Subject, class_name, unsupported
 from satchel.models.dan import Dan
 from satchel.models.encoder import Encoder
 from satchel.predictor import Floats, Ids, Predictor
@@ -88,17 +88,9 @@ def find_logit(subject: Subject, text: str, target: Target | None = None, versus
     if target is None and versus is not None:
         raise SettingsError("versus is given without a target", "give the target that it is compared with")
     if subject.task == "translate":
-        raise RunError(
-            "is a translator; expected a language model, a classifier or a tagger",
-            "`satchel look alignment` shows the contribution of each source word",
-            where=str(subject.folder),
-        )
+        raise unsupported(subject, "has a logit for each target token", "see `satchel look alignment`")
     if subject.network is None:
-        raise RunError(
-            f"model.kind={subject.settings.model.kind} is not a network: it has no embeddings to attribute to",
-            "train a network, for example with --model transformer",
-            where=str(subject.folder),
-        )
+        raise unsupported(subject, "has no embeddings", "train a network, for example with --model transformer")
     find = {"lm": _next_token_logit, "classify": _label_logit, "tag": _tag_logit}[subject.task]
     return find(subject, text, target, versus)
 

@@ -27,12 +27,13 @@ def attribution(
     """Print or draw the contribution of each word to the score of a token or label, by several attribution methods."""
     from satchel import api, charts
     from satchel.inspection.attribution import INSTEADS, METHODS, Instead, compare_methods
+    from satchel.inspection.targets import find_logit
     from satchel.text.display import visible
 
     check_choice("--instead", instead, INSTEADS)
     chosen = [each for each in METHODS if method in (None, each)] or METHODS
-    model = api.load(run)
-    result = compare_methods(model, read_text(text), target, versus, chosen, instead=cast(Instead, instead))
+    explained = find_logit(api.load(run), read_text(text), target, versus)
+    result = compare_methods(explained, chosen, instead=cast(Instead, instead))
     values: dict[str, Any] = result.by_method
     if method is not None:
         check_choice("--method", method, list(values))
