@@ -1,4 +1,4 @@
-"""Tiny networks are quickest on one thread, and the same bits need the same number of them."""
+"""One thread for all trainings: tiny networks are fastest, and identical bits need the same number of threads."""
 
 from collections.abc import Iterator
 

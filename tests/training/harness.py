@@ -1,6 +1,6 @@
-"""Trainings to be killed: real processes, a board that tells from outside where one is, and what came of it in the end.
+"""Trainings in child processes that tests kill: shared memory with the current stage, and the outcome of a run.
 
-A training is forked, not started: importing torch takes longer than all that is tried here.
+Processes are forked, because importing torch would take longer than the tests.
 """
 
 import contextlib
@@ -230,16 +230,16 @@ class Strike:
     step: int
 
 
-def strike(child: int, board: Board, chance: random.Random, number: int = signal.SIGKILL) -> bool:
+def strike(child: int, board: Board, rng: random.Random, number: int = signal.SIGKILL) -> bool:
     """Send a signal at a random moment, of a save or of a few steps; return whether it still ran."""
-    if chance.random() < 0.6:
-        saves = chance.choice([1, 2, 2, 3])
+    if rng.random() < 0.6:
+        saves = rng.choice([1, 2, 2, 3])
         found = wait_until(child, lambda: board.phase == SAVING and board.saves >= saves)
-        time.sleep(chance.uniform(0, 0.003))
+        time.sleep(rng.uniform(0, 0.003))
     else:
-        steps = chance.randint(0, 2 * CHECKPOINT_EVERY)
+        steps = rng.randint(0, 2 * CHECKPOINT_EVERY)
         found = wait_until(child, lambda: board.phase == TRAINING and board.step >= board.began + steps)
-        time.sleep(chance.uniform(0, 0.003))
+        time.sleep(rng.uniform(0, 0.003))
     if found and is_running(child):
         os.kill(child, number)
     return found
@@ -271,14 +271,14 @@ def enough(strikes: list[Strike], count: int) -> bool:
     return len(strikes) >= count and min(where.count(TRAINING), where.count(SAVING)) >= count / 5
 
 
-def train_through(run: Path, chance: random.Random, strikes: list[Strike], count: int) -> None:
+def train_through(run: Path, rng: random.Random, strikes: list[Strike], count: int) -> None:
     """Train a run to its end through kills, each of which is added to `strikes`, until there are enough."""
     reached = 0
     while True:
         board = Board()
         child = fork(functools.partial(step_vectors, run, board))
         if not enough(strikes, count):
-            strike(child, board, chance)
+            strike(child, board, rng)
         code = wait_for(child)
         assert board.phase == STARTING or board.began >= reached, "steps were lost that a save had kept"
         reached = max(reached, board.saved)

@@ -1,4 +1,4 @@
-"""What a training chooses where nobody does: by the amount of text, the time and the task; and it says why."""
+"""Default settings by amount of data, budget and task, with reasons."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_more_time_never_means_a_smaller_network() -> None:
         assert read == sorted(read)
 
 
-def test_twice_the_threads_are_as_good_as_twice_the_time(text: Path) -> None:
+def test_twice_the_threads_give_the_settings_of_twice_the_time(text: Path) -> None:
     one, two = (
         api.plan(text, minutes=minutes, threads=threads).settings.model for minutes, threads in ((8, 1), (4, 2))
     )
@@ -40,12 +40,12 @@ def test_twice_the_threads_are_as_good_as_twice_the_time(text: Path) -> None:
     assert one != api.plan(text, minutes=8, threads=64).settings.model
 
 
-def test_the_shapes_are_a_ladder_of_work() -> None:
+def test_each_shape_has_more_parameters_than_the_previous_one() -> None:
     work = [shape.parameters(1000) for shape in SHAPES]
     assert all(1.5 < b / a < 5 for a, b in pairwise(work))
 
 
-def test_the_same_data_and_time_give_the_same_settings_with_reasons(text: Path) -> None:
+def test_the_same_data_and_budget_give_the_same_settings_with_reasons(text: Path) -> None:
     first, again = (api.plan(text, minutes=2) for _ in range(2))
     assert first == again
     for key in ("tokenizer.size", "model.width", "model.layers", "model.heads", "model.ngram", "training.batch_tokens"):
@@ -53,7 +53,7 @@ def test_the_same_data_and_time_give_the_same_settings_with_reasons(text: Path) 
         assert any(reason.startswith(f"{key}=") for reason in first.reasons)
 
 
-def test_what_is_read_often_is_changed_a_little_on_the_way(text: Path) -> None:
+def test_many_epochs_add_dropout_and_noise(text: Path) -> None:
     plans: list[Any] = [api.plan(text, tokenizer="char", epochs=epochs).settings for epochs in (1, 4, 15, 100)]
     once, twice, often, ever = plans
     assert (once.model.dropout, once.training.noise) == (0, 0)
@@ -61,13 +61,13 @@ def test_what_is_read_often_is_changed_a_little_on_the_way(text: Path) -> None:
     assert min(ever.model.dropout, ever.training.noise) > 0
 
 
-def test_who_names_a_kind_gets_just_that_and_who_names_none_the_strongest(text: Path) -> None:
+def test_only_the_default_kind_is_interpolated_with_an_ngram_model(text: Path) -> None:
     assert planned(text).model.ngram == 5
     assert planned(text, tokenizer="char").model.ngram == 7
     assert planned(text, model="transformer").model.ngram == 0
 
 
-def test_what_was_given_is_left_as_it_is(text: Path) -> None:
+def test_given_settings_are_not_changed(text: Path) -> None:
     given = {
         "model.width": 32,
         "model.ngram": 3,
@@ -85,17 +85,17 @@ def test_what_was_given_is_left_as_it_is(text: Path) -> None:
     assert not {key for key in recipe.chosen if key.startswith(("model.", "tokenizer."))}
 
 
-def test_generated_data_is_there_to_be_learned_and_not_counted() -> None:
+def test_networks_for_generated_data_use_no_ngram_model() -> None:
     settings: Any = api.plan("@ab", minutes=1).settings
     assert (settings.model.ngram, settings.training.noise, settings.model.dropout) == (0, 0, 0)
 
 
-def test_a_text_too_long_to_count_is_not_counted(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_ngram_model_is_counted_for_a_very_long_text(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "MOST_COUNTED", 1000)
     assert planned(text).model.ngram == 0
 
 
-def test_a_dry_run_says_what_would_be_chosen_and_why(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_prints_the_chosen_settings_and_the_reasons(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["train", str(text), "--minutes", "2", "--dry-run"]) == 0
     told = capsys.readouterr()
     assert "model.ngram=5: interpolation with an n-gram model lowers the loss" in told.err
@@ -110,7 +110,7 @@ def table(path: Path, text: str, rows: int = 300) -> Path:
     return path
 
 
-def test_a_classifier_of_texts_reads_them_a_few_times_by_words_and_pairs(tmp_path: Path) -> None:
+def test_a_classifier_uses_words_and_bigrams_and_few_epochs(tmp_path: Path) -> None:
     settings: Any = api.plan(table(tmp_path / "films.tsv", "a film about nothing much"), minutes=2).settings
     assert (settings.model.kind, settings.tokenizer.kind, settings.tokenizer.split) == ("dan", "word", "punctuation")
     assert settings.model.bigrams >= 1 << 15
@@ -118,12 +118,12 @@ def test_a_classifier_of_texts_reads_them_a_few_times_by_words_and_pairs(tmp_pat
     assert 64 * 4 <= settings.training.batch_tokens <= 64 * 8
 
 
-def test_texts_without_spaces_are_not_taken_for_words(tmp_path: Path) -> None:
+def test_texts_without_spaces_do_not_get_a_word_tokenizer(tmp_path: Path) -> None:
     settings: Any = api.plan(table(tmp_path / "films.tsv", "这部电影没有什么意思" * 4)).settings
     assert settings.tokenizer.kind == "bpe"
 
 
-def test_who_gives_a_part_of_a_classifier_gets_it_plain(tmp_path: Path) -> None:
+def test_a_given_model_setting_disables_the_defaults_of_a_classifier(tmp_path: Path) -> None:
     films = table(tmp_path / "films.tsv", "a film about nothing much")
     settings: Any = api.plan(films, settings={"model.width": 50}).settings
     assert (settings.model.width, settings.model.bigrams, settings.training.epochs) == (50, 0, None)
@@ -133,7 +133,7 @@ def test_who_gives_a_part_of_a_classifier_gets_it_plain(tmp_path: Path) -> None:
     assert (pieces.tokenizer.kind, pieces.tokenizer.split) == ("bpe", "space")
 
 
-def test_a_translator_of_few_pairs_is_small_however_much_time_there_is() -> None:
+def test_a_translator_of_few_pairs_is_small_for_any_budget() -> None:
     def width(tokens: float, minutes: float) -> int:
         return defaults.pair_shape(time_budget(minutes, threads=2), 2000, tokens).width
 

@@ -1,4 +1,4 @@
-"""Products in bfloat16: every kind of network learns with them as it does without."""
+"""Training in bfloat16: every kind of network learns as in float32."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Several processes under torchrun: the same training as by one; one of them writes; whoever is killed starts again."""
+"""Several processes under torchrun: same training as with one; rank 0 writes; killed processes restart."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def weights(run: Path, step: int) -> dict[str, Any]:
     return tensors.read(run / "checkpoints" / f"step-{step:010}" / "model.safetensors")[0]
 
 
-def test_two_processes_train_as_one_does_and_one_of_them_speaks(poem: Path, tmp_path: Path) -> None:
+def test_two_processes_train_like_one_and_only_the_first_prints(poem: Path, tmp_path: Path) -> None:
     out, err = finished(start(poem, tmp_path / "two", "--model=transformer", "--steps=30", "--json"))
     assert json.loads(out)["steps"] == 30
     assert err.count("step 10: validation loss") == 1
@@ -107,7 +107,7 @@ def workers(parent: int) -> list[int]:
     return sorted(pid for pid, line in named.items() if b"satchel" in line)
 
 
-def test_what_is_wrong_is_told_once(poem: Path, tmp_path: Path) -> None:
+def test_an_error_is_printed_by_one_process_only(poem: Path, tmp_path: Path) -> None:
     process = start(poem, tmp_path / "x", "--model=transformer", "--steps=3", **{"model.heads": 3})
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_told_once(poem: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_a_process_that_nobody_launched_is_the_first_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_torchrun_is_rank_0_of_1(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     assert launch() == Launch()

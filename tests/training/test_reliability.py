@@ -1,6 +1,6 @@
-"""Trainings that are killed, stopped, starved, damaged or fed nonsense: nothing is lost that was saved, and it is told.
+"""Trainings under faults: kills, signals, full disks, damaged files, invalid losses. No saved step is lost.
 
-Each count has a short form, for every commit, and the full one, which is slow.
+Repeated tests have a short form, and a slow one with the full number of repetitions.
 """
 
 import contextlib
@@ -144,11 +144,11 @@ def place() -> Iterator[Path]:
 def test_a_training_killed_again_and_again_ends_with_the_same_bits(
     kind: str, count: int, made: Runs, place: Path
 ) -> None:
-    chance = random.Random(f"{kind} {count}")
+    rng = random.Random(f"{kind} {count}")
     strikes: list[Strike] = []
     while not enough(strikes, count):
         run = made.fresh(kind, place / "run")
-        train_through(run, chance, strikes, count)
+        train_through(run, rng, strikes, count)
         assert outcome(run) == made.outcome(kind)
     assert len({strike.step for strike in strikes}) >= 4, strikes
 
@@ -177,9 +177,7 @@ def forgets_a_moment(run: Path) -> None:
 @pytest.mark.parametrize(
     "kind", ["transformer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in FAMILIES[:-1])]
 )
-def test_the_bits_would_show_a_batch_a_dropout_or_a_weight_that_is_not_the_same(
-    kind: str, made: Runs, place: Path
-) -> None:
+def test_a_different_batch_dropout_mask_or_parameter_changes_the_bits(kind: str, made: Runs, place: Path) -> None:
     """The control of every comparison here: what is nearly the same training is not equal to it."""
     half = made.fresh(kind, place / "half")
     assert step_vectors(half, should_stop=stopping_at(7)) == 0
@@ -223,7 +221,7 @@ def stopping_at(step: int) -> Callable[[], bool]:
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_real_command_killed_again_and_again_ends_with_the_same_bits(kind: str, made: Runs, place: Path) -> None:
     options = {"steps": 300, "training.checkpoint_every": 10, "training.evaluate_every": 20}
-    chance = random.Random(kind)
+    rng = random.Random(kind)
     run = made.fresh(kind, place / "run", **options)
     command = [sys.executable, "-m", "satchel", "train", "--resume", str(run)]
     reached, moved = 0, 0
@@ -232,7 +230,7 @@ def test_a_real_command_killed_again_and_again_ends_with_the_same_bits(kind: str
         deadline = time.monotonic() + 60
         while step_of(run) <= reached and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.002)
-        time.sleep(chance.uniform(0, 0.05))
+        time.sleep(rng.uniform(0, 0.05))
         process.kill()
         if process.wait() == 0:
             break
@@ -356,7 +354,7 @@ FOUR_SAVES = {**SHORT, "steps": 8}
 
 @pytest.mark.parametrize("number", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 @sweeps
-def test_the_best_weights_outlive_a_kill_at_any_call(number: int, every: bool, made: Runs, place: Path) -> None:
+def test_the_best_parameters_survive_a_kill_at_any_call(number: int, every: bool, made: Runs, place: Path) -> None:
     """T21: at no moment are there fewer sound checkpoints than are to be kept, and the best is among them."""
     with believing(BEST_IN_THE_MIDDLE):
         names = calls_of_saves(made.fresh("dan", place / "whole", **FOUR_SAVES))[number]
@@ -391,7 +389,7 @@ def is_sound(folder: Path) -> bool:
 
 
 @sweeps
-def test_nothing_unfinished_is_left_of_a_save_that_is_not_made_again(every: bool, made: Runs, place: Path) -> None:
+def test_incomplete_files_of_a_killed_save_are_removed(every: bool, made: Runs, place: Path) -> None:
     """T21. Who stops a training makes a save after a step that has none otherwise; a second signal ends that one."""
     names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT), should_stop=stopping_at(3))[2]
     wrong: list[str] = []
@@ -417,7 +415,7 @@ CODES = [errno.ENOSPC, errno.EIO, errno.EDQUOT]
 
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
 @sweeps
-def test_a_save_that_is_refused_at_any_call_is_told_and_training_goes_on(
+def test_a_save_that_fails_at_any_call_is_reported_and_training_continues(
     code: int, every: bool, made: Runs, place: Path
 ) -> None:
     names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT))[2]
@@ -457,7 +455,7 @@ def test_a_save_that_is_refused_at_any_call_is_told_and_training_goes_on(
 
 
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
-def test_the_best_weights_are_the_runs_model_also_where_their_save_was_refused(
+def test_the_best_parameters_become_the_model_even_if_their_first_save_failed(
     code: int, made: Runs, place: Path
 ) -> None:
     """The weights of a save that failed are gone; those that the run calls its best are always there."""
@@ -491,7 +489,7 @@ def refused_from(first: int, code: int = errno.ENOSPC) -> Fault:
     return fault
 
 
-def test_only_a_last_save_that_failed_is_seen_in_the_exit_code(
+def test_only_a_failure_of_the_last_save_changes_the_exit_code(
     made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = {}
@@ -508,7 +506,7 @@ def test_only_a_last_save_that_failed_is_seen_in_the_exit_code(
     assert codes == {"first": 0, "middle": 0, "last": 3}
 
 
-def test_who_stops_a_training_whose_save_fails_is_not_told_that_it_was_saved(
+def test_an_interrupted_training_whose_save_fails_does_not_claim_to_be_saved(
     made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made.fresh("dan", place / "run", **SHORT)
@@ -531,7 +529,7 @@ def test_who_stops_a_training_whose_save_fails_is_not_told_that_it_was_saved(
     assert code == 3
 
 
-def test_training_goes_on_past_a_disk_that_is_really_full(place: Path, made: Runs) -> None:
+def test_training_continues_on_a_full_disk(place: Path, made: Runs) -> None:
     disk = place / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(disk)]
@@ -610,7 +608,7 @@ def unreadable(folder: Path, at: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("at", ["open", "read"])
-def test_a_checkpoint_that_the_disk_cannot_read_is_told_and_passed_over(
+def test_an_unreadable_checkpoint_is_reported_and_skipped(
     at: str, made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = interrupted_at(made, place / "run")
@@ -623,7 +621,7 @@ def test_a_checkpoint_that_the_disk_cannot_read_is_told_and_passed_over(
     assert os.strerror(errno.EIO) in said
 
 
-def test_a_folder_that_may_not_be_written_to_is_refused_before_training(made: Runs, place: Path) -> None:
+def test_a_read_only_folder_is_an_error_before_training(made: Runs, place: Path) -> None:
     """T10. A run's own folder has to be written to as well: a training whose saves all fail is worth nothing."""
     os.chmod(place, 0o755)
     run = made.fresh("dan", place / "run", **SHORT)
@@ -689,10 +687,10 @@ NUMBERS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
 @counts(8, 50)
-def test_a_signal_at_any_moment_saves_every_step_and_ends_in_time(
+def test_a_signal_at_any_time_saves_all_steps_and_ends_the_training(
     number: int, code: int, count: int, made: Runs, place: Path
 ) -> None:
-    chance = random.Random(number + count)
+    rng = random.Random(number + count)
     strikes: list[Strike] = []
     late = 0
     while not enough(strikes, count):
@@ -701,7 +699,7 @@ def test_a_signal_at_any_moment_saves_every_step_and_ends_in_time(
         while True:
             board = Board()
             child = fork(partial(by_command, run, board))
-            strike(child, board, chance, number)
+            strike(child, board, rng, number)
             struck = Strike(board.phase, board.step)
             began = time.monotonic()
             left = wait_for(child)
@@ -757,7 +755,7 @@ def test_a_signal_during_a_save_lets_it_finish(number: int, code: int, every: bo
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
 @sweeps
-def test_a_second_signal_ends_it_at_once_and_the_checkpoint_before_is_whole(
+def test_a_second_signal_exits_at_once_and_the_previous_checkpoint_is_intact(
     number: int, code: int, every: bool, made: Runs, place: Path
 ) -> None:
     names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT))[2]
@@ -782,7 +780,7 @@ def test_a_second_signal_ends_it_at_once_and_the_checkpoint_before_is_whole(
 
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
-def test_a_signal_in_the_very_first_step_is_no_exception(number: int, code: int, made: Runs, place: Path) -> None:
+def test_a_signal_in_the_first_step_saves_too(number: int, code: int, made: Runs, place: Path) -> None:
     """A step may take long: the first one after a start is worth as much as any other."""
     run = made.fresh("dan", place / "run", **SHORT)
     real = loop.Trainer.run
@@ -806,19 +804,19 @@ def test_a_signal_in_the_very_first_step_is_no_exception(number: int, code: int,
 
 
 @counts(4, 40)
-def test_a_training_that_sleeps_for_a_while_wakes_up_as_it_was(count: int, made: Runs, place: Path) -> None:
-    chance = random.Random(count)
+def test_a_suspended_process_continues_with_identical_bits(count: int, made: Runs, place: Path) -> None:
+    rng = random.Random(count)
     strikes: list[Strike] = []
     while len(strikes) < count:
         run = made.fresh("gru", place / "run")
         board = Board()
         child = fork(partial(step_vectors, run, board))
         for _ in range(3):
-            if strike(child, board, chance, signal.SIGSTOP):
+            if strike(child, board, rng, signal.SIGSTOP):
                 time.sleep(0.05)
                 strikes.append(Strike(board.phase, board.step))
                 before = board.step, board.phase
-                time.sleep(chance.uniform(0.05, 0.2))
+                time.sleep(rng.uniform(0.05, 0.2))
                 assert (board.step, board.phase) == before, "it did not sleep"
                 os.kill(child, signal.SIGCONT)
         assert wait_for(child) == 0
@@ -826,10 +824,10 @@ def test_a_training_that_sleeps_for_a_while_wakes_up_as_it_was(count: int, made:
     assert {TRAINING, SAVING} & {strike.phase for strike in strikes}
 
 
-def test_a_clock_that_jumps_changes_nothing_but_the_time_that_is_told(made: Runs, place: Path) -> None:
-    chance = random.Random(0)
+def test_a_jumping_clock_changes_only_the_reported_time(made: Runs, place: Path) -> None:
+    rng = random.Random(0)
     run = made.fresh("gru", place / "run")
-    with patched(time, "perf_counter", lambda: chance.uniform(-1e6, 1e6)):
+    with patched(time, "perf_counter", lambda: rng.uniform(-1e6, 1e6)):
         assert step_vectors(run) == 0
     assert outcome(run) == made.outcome("gru")
     seconds = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_bytes().strip().split(b"\n")]
@@ -878,25 +876,23 @@ def damaged(place: Path) -> Damaged:
     return Damaged(place / "run")
 
 
-def places(data: bytes, chance: random.Random) -> Iterator[int]:
+def places(data: bytes, rng: random.Random) -> Iterator[int]:
     """Return random places of a file; half of them in its header, where it has one."""
     header = 8 + int.from_bytes(data[:8], "little")
     while True:
-        yield chance.randrange(len(data))
+        yield rng.randrange(len(data))
         if header < len(data):
-            yield chance.randrange(header)
+            yield rng.randrange(header)
 
 
 @counts(160, 1000)
-def test_a_flipped_bit_anywhere_in_a_checkpoint_is_noticed_and_the_one_before_is_taken(
-    count: int, damaged: Damaged
-) -> None:
-    chance = random.Random(count)
+def test_a_flipped_bit_in_a_checkpoint_is_detected_and_the_previous_one_is_used(count: int, damaged: Damaged) -> None:
+    rng = random.Random(count)
     tried = 0
     wrong: list[str] = []
     for name, data in damaged.files.items():
-        for place in itertools.islice(places(data, chance), count // len(damaged.files)):
-            bit = chance.randrange(8)
+        for place in itertools.islice(places(data, rng), count // len(damaged.files)):
+            bit = rng.randrange(8)
             changed = bytearray(data)
             changed[place] ^= 1 << bit
             tried += 1
@@ -908,7 +904,7 @@ def test_a_flipped_bit_anywhere_in_a_checkpoint_is_noticed_and_the_one_before_is
 
 
 @counts(8, 50)
-def test_a_checkpoint_that_was_cut_short_emptied_or_grew_is_noticed(count: int, damaged: Damaged) -> None:
+def test_a_truncated_emptied_or_extended_checkpoint_is_detected(count: int, damaged: Damaged) -> None:
     for name, data in damaged.files.items():
         others = [data[: len(data) * part // count] for part in range(count)]
         # That the manifest's last line has no end is no damage.
@@ -918,7 +914,7 @@ def test_a_checkpoint_that_was_cut_short_emptied_or_grew_is_noticed(count: int, 
 
 
 @pytest.mark.parametrize("name", [durable.MANIFEST, checkpoint.MODEL, checkpoint.OPTIMIZER, checkpoint.PROGRESS])
-def test_a_checkpoint_without_one_of_its_files_is_noticed(name: str, damaged: Damaged) -> None:
+def test_a_checkpoint_with_a_missing_file_is_detected(name: str, damaged: Damaged) -> None:
     (damaged.newest / name).unlink()
     (told,) = saving.restore(damaged.run, damaged.again)
     assert told.startswith(damaged.newest.name)
@@ -932,7 +928,7 @@ def flip_the_middle(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_a_damaged_checkpoint_is_written_anew_when_its_step_comes_again(made: Runs, place: Path) -> None:
+def test_a_damaged_checkpoint_is_rewritten_when_its_step_is_repeated(made: Runs, place: Path) -> None:
     """Else it would count as one of those that are kept, and sound ones would be removed for it."""
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
@@ -948,7 +944,7 @@ def test_a_damaged_checkpoint_is_written_anew_when_its_step_comes_again(made: Ru
     assert all(map(is_sound, checkpoints(run)))
 
 
-def test_a_damaged_checkpoint_is_none_of_those_that_are_kept(made: Runs, place: Path) -> None:
+def test_damaged_checkpoints_do_not_count_as_kept(made: Runs, place: Path) -> None:
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.OPTIMIZER)
     # The next save is that of step 6; step 5 is not saved again.
@@ -957,7 +953,7 @@ def test_a_damaged_checkpoint_is_none_of_those_that_are_kept(made: Runs, place: 
     assert sound[-2:] == [4, 6]
 
 
-def test_where_all_checkpoints_are_damaged_each_is_told_and_nothing_is_begun_anew(
+def test_if_all_checkpoints_are_damaged_each_is_reported_and_training_does_not_restart(
     made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = interrupted_at(made, place / "run")
@@ -982,7 +978,7 @@ def test_where_all_checkpoints_are_damaged_each_is_told_and_nothing_is_begun_ane
     assert "Traceback" not in said
 
 
-def test_where_all_checkpoints_are_gone_nothing_is_begun_anew(
+def test_if_all_checkpoints_are_missing_training_does_not_restart(
     made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for gone in ("those in the folder", "the folder"):
@@ -1053,7 +1049,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_run_that_was_changed_is_not_gone_on_with_and_what_changed_is_named(
+def test_a_modified_run_is_not_resumed_and_the_modified_file_is_named(
     kind: str, made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change, named = CHANGES[kind]
@@ -1072,7 +1068,7 @@ def test_a_run_that_was_changed_is_not_gone_on_with_and_what_changed_is_named(
     [["--threads", "2"], ["--steps", "9"], ["--set", "training.learning_rate=1"], ["--seed", "3"], ["--model", "gru"]],
     ids=lambda options: options[0],
 )
-def test_a_setting_that_a_run_already_has_is_not_taken_along(
+def test_resume_accepts_no_settings(
     options: list[str], made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It would be ignored, and whoever gave it would believe that it counts."""
@@ -1082,7 +1078,7 @@ def test_a_setting_that_a_run_already_has_is_not_taken_along(
     assert step_of(run) == 5
 
 
-def test_a_run_keeps_its_number_of_threads_wherever_it_goes_on(made: Runs, place: Path) -> None:
+def test_a_resumed_run_keeps_its_number_of_threads(made: Runs, place: Path) -> None:
     seen: set[int] = set()
 
     @contextlib.contextmanager
@@ -1151,7 +1147,7 @@ def test_a_training_can_be_stopped_after_every_step(name: str, place: Path) -> N
         assert test_resume.bits(second) == test_resume.bits(whole), at
 
 
-def test_neither_saves_nor_validations_nor_samples_change_the_curve(
+def test_saves_validations_and_samples_do_not_change_the_losses(
     made: Runs, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends = {}
@@ -1226,12 +1222,12 @@ BAD: dict[str, float | Callable[[loop.Trainer], None]] = {
 
 @pytest.mark.parametrize("kind", BAD)
 @counts(10, 100)
-def test_nonsense_at_random_steps_is_skipped_and_never_reaches_the_weights(kind: str, count: int) -> None:
+def test_steps_with_invalid_losses_are_skipped_without_an_update(kind: str, count: int) -> None:
     bad = BAD[kind]
-    chance = random.Random(f"{kind} {count}")
+    rng = random.Random(f"{kind} {count}")
     # Before 25 steps nobody knows which losses are usual: a large one is learned from, a little.
     first = 30 if bad == 1000.0 else 0
-    steps = set(chance.sample(range(first, first + 3 * count), count))
+    steps = set(rng.sample(range(first, first + 3 * count), count))
     made = test_resume.trainer("learned", steps=first + 3 * count, evaluate_every=1000)
     usual = made.job.loss
     weights: list[Any] = []
@@ -1255,7 +1251,7 @@ def test_nonsense_at_random_steps_is_skipped_and_never_reaches_the_weights(kind:
     assert weights[0] != weights[-1]
 
 
-def test_a_large_loss_at_the_very_beginning_leaves_the_weights_finite() -> None:
+def test_a_large_loss_in_the_first_steps_leaves_the_parameters_finite() -> None:
     made = test_resume.trainer("learned", steps=30, evaluate_every=1000)
     usual = made.job.loss
 
@@ -1285,7 +1281,7 @@ def spoiling(steps: range) -> Callable[[], AbstractContextManager[None]]:
     return lambda: patched(loop.Trainer, "run", run)
 
 
-def test_twenty_bad_steps_in_a_row_end_a_training_and_nineteen_do_not(
+def test_twenty_consecutive_skipped_steps_end_a_training_and_nineteen_do_not(
     made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {"steps": 40}
@@ -1313,7 +1309,7 @@ def test_twenty_bad_steps_in_a_row_end_a_training_and_nineteen_do_not(
         assert outcome(run) == whole
 
 
-def test_measurements_are_json_even_where_there_is_no_loss_yet(made: Runs, place: Path) -> None:
+def test_metrics_are_valid_json_without_a_loss(made: Runs, place: Path) -> None:
     run = made.fresh("dan", place / "run")
     with spoiling(range(EVALUATE_EVERY))():
         assert step_vectors(run) == 0
@@ -1321,7 +1317,7 @@ def test_measurements_are_json_even_where_there_is_no_loss_yet(made: Runs, place
         durable.from_json(line, "metrics.jsonl")
 
 
-def test_a_line_that_a_killed_process_did_not_finish_is_no_measurement(made: Runs, place: Path) -> None:
+def test_an_incomplete_line_of_metrics_is_ignored(made: Runs, place: Path) -> None:
     run = copied(made.made("dan")[1], place / "run")
     whole = api.bits_by_step(satchel.load(run, task="lm"))
     path = run / "metrics.jsonl"
@@ -1334,7 +1330,7 @@ def test_a_line_that_a_killed_process_did_not_finish_is_no_measurement(made: Run
 
 
 @counts(60, 1000)
-def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: Runs, place: Path) -> None:
+def test_a_run_can_be_loaded_at_any_time_during_training(count: int, made: Runs, place: Path) -> None:
     options = {"training.checkpoint_every": 1, "training.evaluate_every": 1}
     run = begin(made.text, "dan", place / "run", 20 * count, **options)
     board = Board()
@@ -1361,9 +1357,7 @@ def test_whoever_looks_at_a_run_while_it_trains_sees_it_whole(count: int, made: 
     assert step_vectors(run, should_stop=stopping_at(1)) == 0
 
 
-def test_a_training_that_needs_more_memory_than_there_is_says_so_and_its_checkpoint_is_whole(
-    made: Runs, place: Path
-) -> None:
+def test_out_of_memory_is_reported_and_the_checkpoint_is_intact(made: Runs, place: Path) -> None:
     # On one thread: a child that is forked has none of the others its parent may have had.
     settings = {"training.batch_tokens": 1 << 20, "training.threads": 1}
     big = begin(made.text, "transformer", place / "big", 6, **settings)

@@ -1,4 +1,4 @@
-"""A training that was stopped goes on with the same bits; a loss that cannot be learned from changes nothing."""
+"""A resumed training has identical bits; steps with invalid losses change nothing."""
 
 import json
 import math
@@ -76,7 +76,7 @@ def interrupted(name: str, run: Path, at: int, **options: Any) -> Trainer:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_dropout_begins_when_the_text_was_read_once(name: str) -> None:
+def test_dropout_starts_after_the_first_epoch(name: str) -> None:
     def ends(steps: int, dropout: float) -> Any:
         made = trainer(name, steps=steps, dropout=dropout, dropout_after=1)
         made.run()
@@ -87,7 +87,7 @@ def test_dropout_begins_when_the_text_was_read_once(name: str) -> None:
     assert ends(once + 1, 0.2) != ends(once + 1, 0.0)
 
 
-def test_noise_changes_what_is_read_and_not_what_is_to_be_said() -> None:
+def test_noise_changes_inputs_and_not_targets() -> None:
     job, quiet = (trainer("learned", noise=share).job for share in (0.3, 0.0))
     assert isinstance(job, LanguageJob)
     assert isinstance(quiet, LanguageJob)
@@ -98,7 +98,7 @@ def test_noise_changes_what_is_read_and_not_what_is_to_be_said() -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_resumed_training_has_the_bits_of_one_that_was_not_stopped(name: str, tmp_path: Path) -> None:
+def test_a_resumed_training_is_identical_to_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     whole = trainer(name)
     assert whole.run() == "finished"
     for at in (1, 5, 8, 11):
@@ -108,14 +108,14 @@ def test_a_resumed_training_has_the_bits_of_one_that_was_not_stopped(name: str, 
 @pytest.mark.parametrize(
     "options", [{"accumulate": 3}, {"optimizer": "muon"}, {"noise": 0.3}, {"steps": None, "epochs": 0.8}]
 )
-def test_also_with_accumulation_muon_noise_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
+def test_resuming_is_exact_with_accumulation_muon_noise_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
     whole = trainer("learned", **options)
     whole.run()
     assert bits(interrupted("learned", tmp_path, 3, **options)) == bits(whole)
 
 
 @pytest.mark.parametrize("options", [{"checkpoint_every": 1}, {"checkpoint_every": 1000}, {"evaluate_every": 1}])
-def test_saving_and_validating_change_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+def test_saving_and_validating_do_not_change_the_parameters(options: dict[str, Any], tmp_path: Path) -> None:
     plain = trainer("learned")
     plain.run()
     made = trainer("learned", saved=saving_to(tmp_path), **options)
@@ -123,7 +123,7 @@ def test_saving_and_validating_change_nothing(options: dict[str, Any], tmp_path:
     assert bits(made) == bits(plain)
 
 
-def test_the_weights_that_did_best_are_kept_whenever_that_was(tmp_path: Path) -> None:
+def test_the_best_parameters_are_kept_at_any_step(tmp_path: Path) -> None:
     made = trainer("learned", steps=20, saved=saving_to(tmp_path), evaluate_every=3, checkpoint_every=7)
     costs = iter([3.0, 2.0, 5.0, 6.0, 4.0, 7.0, 8.0])
     at_best: list[dict[str, bytes]] = []
@@ -142,7 +142,7 @@ def test_the_weights_that_did_best_are_kept_whenever_that_was(tmp_path: Path) ->
     assert (tmp_path / "checkpoints" / checkpoint.folder_name(6)).is_dir()
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported_and_the_previous_one_is_used(tmp_path: Path) -> None:
     made = trainer("learned", saved=saving_to(tmp_path), evaluate_every=1000)
     made.run()
     kept = sorted((tmp_path / "checkpoints").iterdir())
@@ -180,7 +180,7 @@ def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e4])
-def test_a_loss_that_cannot_be_learned_from_never_reaches_the_weights(bad: float) -> None:
+def test_a_step_with_an_invalid_loss_is_skipped(bad: float) -> None:
     made = trainer("learned", steps=60)
     made.state.recent = [3.0] * 50
     usual = made.job.loss
@@ -201,7 +201,7 @@ def test_a_loss_that_cannot_be_learned_from_never_reaches_the_weights(bad: float
     assert all(np.isfinite(array).all() for array in saving.parameters(made.job.network).values())
 
 
-def test_nothing_but_bad_losses_ends_the_training() -> None:
+def test_consecutive_invalid_losses_end_the_training() -> None:
     made = trainer("learned", steps=60)
     usual = made.job.loss
 
@@ -231,7 +231,7 @@ def test_every_family_learns(name: str) -> None:
     assert made.state.best <= last.loss
 
 
-def test_the_clock_ends_a_training_by_minutes_and_patience_one_without_progress() -> None:
+def test_a_training_ends_by_time_or_by_patience() -> None:
     made = trainer("learned", steps=None, minutes=0.01)  # type: ignore[arg-type]
     assert made.run() == "time"
     assert 0.6 <= made.state.seconds < 10

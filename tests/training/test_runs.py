@@ -1,5 +1,6 @@
-"""Networks as runs: trained from the command line, stopped, gone on with, loaded, asked."""
+"""Networks as runs: trained from the command line, interrupted, resumed, loaded, evaluated."""
 
+import hashlib
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ def train(text: Path, out: Path, **options: Any) -> Any:
     return satchel.train(text, model="transformer", tokenizer="char", out=out, settings=settings, **options)
 
 
-def test_a_trained_network_answers_everything_a_model_answers(verse: Path, tmp_path: Path) -> None:
+def test_a_trained_network_evaluates_scores_and_generates(verse: Path, tmp_path: Path) -> None:
     model = train(verse, tmp_path / "run", steps=60, settings={"training.learning_rate": 0.02})
     assert (model.report.steps, model.report.stopped) == (60, "finished")
     assert model.report.valid.nats_per_token < 2.9
@@ -47,7 +48,7 @@ def test_every_kind_of_network_can_be_trained_and_loaded(kind: str, verse: Path,
     assert satchel.load(tmp_path / "run").evaluate() == model.report.valid
 
 
-def test_a_run_that_was_interrupted_goes_on_with_the_same_bits(verse: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_with_identical_bits(verse: Path, tmp_path: Path) -> None:
     train(verse, tmp_path / "whole", steps=20)
     steps = iter(range(1, 100))
     planned = api.plan(
@@ -68,7 +69,7 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_bits(verse: Path, tmp_
         api.resume(tmp_path / "part")
 
 
-def test_what_cannot_be_gone_on_with_is_told(verse: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_resumed_are_reported(verse: Path, tmp_path: Path) -> None:
     satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "counted")
     with pytest.raises(RunError, match="is not trained in steps"):
         api.resume(tmp_path / "counted")
@@ -83,7 +84,7 @@ def test_what_cannot_be_gone_on_with_is_told(verse: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "x").exists()
 
 
-def test_steps_and_minutes_end_a_training_whichever_come_first(verse: Path, tmp_path: Path) -> None:
+def test_a_training_ends_by_steps_or_minutes_whichever_comes_first(verse: Path, tmp_path: Path) -> None:
     for name, steps, minutes, expected in (("steps", 3, 10, "finished"), ("time", 10**6, 1e-3, "time")):
         report = train(verse, tmp_path / name, steps=steps, minutes=minutes).report
         assert report is not None
@@ -93,7 +94,7 @@ def test_steps_and_minutes_end_a_training_whichever_come_first(verse: Path, tmp_
         assert json.loads(lines[-1])["step"] == report.steps, "the end is measured, whatever it was"
 
 
-def test_whoever_says_how_long_replaces_all_that_a_recipe_says_of_it(verse: Path, tmp_path: Path) -> None:
+def test_a_given_budget_replaces_the_budget_of_a_recipe(verse: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "own.toml"
     recipe.write_text("[model]\nkind = 'lstm'\nwidth = 8\n[training]\nminutes = 0.1\nlearning_rate = 1e-3\n")
 
@@ -106,14 +107,14 @@ def test_whoever_says_how_long_replaces_all_that_a_recipe_says_of_it(verse: Path
     assert planned().minutes == 0.1
 
 
-def test_runs_that_differ_in_more_than_their_seed_are_no_group(verse: Path, tmp_path: Path) -> None:
+def test_runs_that_differ_in_more_than_their_seed_are_not_grouped(verse: Path, tmp_path: Path) -> None:
     for name, seed, steps in (("a", 0, 3), ("b", 1, 3), ("c", 2, 4)):
         train(verse, tmp_path / name, seed=seed, steps=steps)
     found = api.compare([tmp_path / name for name in "abc"], verse)
     assert [group.runs for group in found.groups] == [(str(tmp_path / "a"), str(tmp_path / "b"))]
 
 
-def test_a_damaged_checkpoint_is_told_when_a_run_is_gone_on_with(
+def test_a_damaged_checkpoint_is_reported_when_a_run_is_resumed(
     verse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = iter(range(1, 100))
@@ -140,7 +141,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: Path) -> None:
+def test_a_signal_saves_and_prints_how_to_resume(number: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(VERSE * 5)
     process = start(tmp_path / "text.txt", tmp_path / "run")
     wait_for(tmp_path / "run" / "checkpoints" / "step-0000000020")
@@ -153,7 +154,7 @@ def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: 
     assert satchel.load(tmp_path / "run", task="lm").evaluate().tokens > 0
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint_and_is_not_trained_twice_at_once(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_from_its_last_checkpoint_and_is_locked_during_training(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(VERSE * 5)
     process = start(tmp_path / "text.txt", tmp_path / "run")
     wait_for(tmp_path / "run" / "checkpoints" / "step-0000000020")
@@ -165,3 +166,30 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_and_is_not_trained_twice_
     gone_on = api.resume(tmp_path / "run", should_stop=lambda: next(steps) == 3)
     assert gone_on.report is not None
     assert gone_on.report.steps % 20 == 3
+
+
+def test_the_former_name_of_a_setting_is_accepted_with_a_note(verse: Path, tmp_path: Path) -> None:
+    planned = api.plan(verse, model="transformer", steps=2, settings={"training.parts": 3, **SMALL})
+    assert planned.settings.training.accumulate == 3  # type: ignore[attr-defined]
+    assert "training.parts: renamed to training.accumulate" in planned.reasons
+    (tmp_path / "old.toml").write_text("[model]\nkind = 'gru'\n[training]\nparts = 2\nsteps = 2\n")
+    from_file = api.plan(verse, recipe=tmp_path / "old.toml")
+    assert from_file.settings.training.accumulate == 2  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match="both are set"):
+        api.plan(verse, model="gru", steps=2, settings={"training.parts": 3, "training.accumulate": 3})
+
+
+def test_a_saved_run_with_the_former_name_of_a_setting_is_loaded_and_resumed(verse: Path, tmp_path: Path) -> None:
+    steps = iter(range(1, 100))
+    planned = api.plan(verse, model="gru", tokenizer="char", steps=4, settings={"model.width": 8})
+    api.run_plan(planned, out=tmp_path / "run", should_stop=lambda: next(steps) == 2)
+    path, manifest = tmp_path / "run" / "config.json", tmp_path / "run" / "manifest.json"
+    config = path.read_bytes().replace(b'"accumulate"', b'"parts"')
+    path.write_bytes(config)
+    files = json.loads(manifest.read_text())
+    files["files"]["config.json"] = {"size": len(config), "sha256": hashlib.sha256(config).hexdigest()}
+    manifest.write_text(json.dumps(files))
+    assert satchel.load(tmp_path / "run", task="lm").settings.training.accumulate == 1  # type: ignore[attr-defined]
+    resumed = api.resume(tmp_path / "run")
+    assert resumed.report is not None
+    assert resumed.report.steps == 4

@@ -1,4 +1,4 @@
-"""Networks for labels and tags: trained on tables, loaded, asked, gone on with; data that is made on the spot."""
+"""Classifiers and taggers: trained on tables and generated data, loaded, evaluated, resumed."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_without_a_kind_a_table_of_labels_trains_a_dan(films: Path, tmp_path: Pa
     assert api.plan(films, settings={"model.order": 2}).settings.model.kind == "ngram"
 
 
-def test_a_pair_of_words_can_mean_what_neither_does(tmp_path: Path) -> None:
+def test_bigrams_distinguish_labels_that_words_do_not(tmp_path: Path) -> None:
     """`not good` and `good not` have the same words: only pairs tell them apart."""
     path = tmp_path / "pairs.tsv"
     path.write_text("label\ttext\n" + "yes\tnot good\nno\tgood not\n" * 20)
@@ -77,7 +77,7 @@ def test_a_pair_of_words_can_mean_what_neither_does(tmp_path: Path) -> None:
     assert paired.report.valid.accuracy == 1.0
 
 
-def test_rare_labels_count_for_more_where_that_is_asked(tmp_path: Path) -> None:
+def test_balanced_class_weights_increase_the_weight_of_rare_labels(tmp_path: Path) -> None:
     """Texts that say nothing: what is learned is how often each label is there, or is not."""
     path = tmp_path / "rare.tsv"
     path.write_text("label\ttext\n" + "often\tx\n" * 36 + "seldom\tx\n" * 4)
@@ -91,7 +91,7 @@ def test_rare_labels_count_for_more_where_that_is_asked(tmp_path: Path) -> None:
     assert chances["balanced"] == pytest.approx(0.5, abs=0.1)
 
 
-def test_labels_that_only_held_out_rows_have_are_wrong_and_told(films: Path, tmp_path: Path) -> None:
+def test_labels_that_occur_only_in_held_out_rows_are_errors_and_reported(films: Path, tmp_path: Path) -> None:
     (tmp_path / "new.tsv").write_text("label\ttext\ngood\ta joy\nodd\twhat\n")
     options: dict[str, Any] = {"tokenizer": "word", "settings": TINY, "out": tmp_path / "run"}
     model = satchel.train(films, model="dan", steps=40, valid=str(tmp_path / "new.tsv"), **options)
@@ -135,13 +135,13 @@ def test_words_of_many_tokens_have_one_tag(tokenizer: str, words: Path, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["dan", "ngram"])
-def test_models_that_see_no_places_do_not_tag(kind: str, words: Path, tmp_path: Path) -> None:
+def test_models_without_an_output_per_token_cannot_tag(kind: str, words: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="has no output per token and cannot tag"):
         satchel.train(words, model=kind, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_tagger_of_words_refuses_a_table_of_letters(words: Path, tmp_path: Path) -> None:
+def test_a_tagger_of_words_rejects_a_table_with_tags_per_character(words: Path, tmp_path: Path) -> None:
     model = satchel.train(words, steps=1, settings=TRANSFORMER, out=tmp_path / "run")
     (tmp_path / "letters.tsv").write_text("text\ttags\nab cd\t01201\n")
     with pytest.raises(DataError, match="has one tag per character, expected one per word"):
@@ -152,7 +152,9 @@ def test_a_tagger_of_words_refuses_a_table_of_letters(words: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("task", ["classify", "tag"])
-def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, words: Path, tmp_path: Path) -> None:
+def test_classifiers_and_taggers_resume_with_identical_bits(
+    task: str, films: Path, words: Path, tmp_path: Path
+) -> None:
     data = films if task == "classify" else words
     every = {"training.checkpoint_every": 4, "training.evaluate_every": 3}
     settings = {**TRANSFORMER, **every, "model.dropout": 0.2, "training.dropout_after": 0, "training.noise": 0.1}
@@ -171,7 +173,7 @@ def test_also_labels_and_tags_go_on_with_the_same_bits(task: str, films: Path, w
 # --- beginning with the weights of another run
 
 
-def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tmp_path: Path) -> None:
+def test_a_run_starts_from_the_parameters_of_another_task(films: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a joy\na bore\nfine work\n" * 30)
     first = satchel.train(
         tmp_path / "text.txt",
@@ -193,7 +195,7 @@ def test_a_run_begins_with_the_weights_of_another_for_a_new_task(films: Path, tm
     assert torch.equal(same.network.encoder.embedding.weight, before.embedding.weight)
 
 
-def test_weights_that_do_not_fit_are_refused(films: Path, verse: Path, tmp_path: Path) -> None:
+def test_parameters_of_another_shape_or_tokenizer_are_an_error(films: Path, verse: Path, tmp_path: Path) -> None:
     satchel.train(verse, model="lstm", tokenizer="char", steps=1, settings=TINY, out=tmp_path / "lm")
     with pytest.raises(SettingsError, match="has a different encoder"):
         satchel.train(films, start=tmp_path / "lm", steps=1, settings={"model.width": 8}, out=tmp_path / "new")
@@ -233,7 +235,7 @@ class Nothing:
         return self
 
 
-def test_an_encoder_of_ones_own_is_trained_and_loaded(verse: Path, films: Path, tmp_path: Path) -> None:
+def test_a_custom_encoder_is_trained_and_loaded(verse: Path, films: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"tokenizer": "char", "settings": {"training.batch_tokens": 128}}
     model = satchel.train(verse, model=Own, steps=5, out=tmp_path / "run", **options)
     again = satchel.load(tmp_path / "run", model=Own, task="lm")
@@ -247,7 +249,7 @@ def test_an_encoder_of_ones_own_is_trained_and_loaded(verse: Path, films: Path, 
     assert made.classify("a joy").label in ("good", "bad")
 
 
-def test_an_encoder_of_ones_own_that_does_not_fit_is_refused(verse: Path, tmp_path: Path) -> None:
+def test_a_custom_encoder_of_another_vocabulary_is_an_error(verse: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"expected a satchel\.models\.CausalEncoder"):
         satchel.train(verse, model=torch.nn.Linear(2, 2), tokenizer="char", steps=1, out=tmp_path / "run")
     with pytest.raises(
@@ -261,7 +263,7 @@ def test_an_encoder_of_ones_own_that_does_not_fit_is_refused(verse: Path, tmp_pa
 # --- what is told on the way
 
 
-def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: Path) -> None:
+def test_samples_and_metrics_are_written_during_training(verse: Path, tmp_path: Path) -> None:
     notes: list[str] = []
     stages: list[str] = []
     settings = {**TRANSFORMER, "training.evaluate_every": 5}
@@ -281,7 +283,7 @@ def test_samples_and_measurements_are_written_on_the_way(verse: Path, tmp_path: 
     assert model.report.baseline.bits_per_byte == pytest.approx(counted.report.valid.bits_per_byte)  # type: ignore[union-attr]
 
 
-def test_a_device_that_is_not_there_is_told(verse: Path, tmp_path: Path) -> None:
+def test_an_unavailable_device_is_an_error(verse: Path, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has one")
     with pytest.raises(satchel.SatchelError, match=r"training\.device=cuda: this machine has no such device"):
@@ -289,7 +291,7 @@ def test_a_device_that_is_not_there_is_told(verse: Path, tmp_path: Path) -> None
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_recalled_is_told_by_distance(tmp_path: Path) -> None:
+def test_recall_is_measured_by_distance(tmp_path: Path) -> None:
     """An order-2 model knows nothing of the name; one that always says the right name knows all."""
     path = tmp_path / "recall.txt"
     path.write_text("Ann saw rain and Ann\nBob saw the rain , the snow , the sun , and Bob\nnothing here\n" * 3)
@@ -306,7 +308,7 @@ def test_what_is_recalled_is_told_by_distance(tmp_path: Path) -> None:
         stream.recall(path)
 
 
-def test_places_without_a_tag_are_not_learned_from(words: Path, tmp_path: Path) -> None:
+def test_tokens_without_a_tag_have_no_loss(words: Path, tmp_path: Path) -> None:
     model = satchel.train(words, tokenizer="char", steps=1, settings=TRANSFORMER, out=tmp_path / "run")
     from satchel import tensors
 
@@ -317,7 +319,7 @@ def test_places_without_a_tag_are_not_learned_from(words: Path, tmp_path: Path) 
     assert 0 < (tags != NO_TARGET).sum() < len(ids) / 2
 
 
-def test_the_usual_settings_suit_the_built_in_data() -> None:
+def test_default_settings_fit_the_built_in_data_sets() -> None:
     def chosen(data: str, model: str, **settings: Any) -> dict[str, Any]:
         return api.plan(data, model=model, steps=1, settings=settings).settings.model_dump()
 

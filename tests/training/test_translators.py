@@ -1,4 +1,4 @@
-"""Translators: trained on pairs, loaded, asked, gone on with; pairs that cannot be learned from."""
+"""Translators: trained on pairs, loaded, evaluated, resumed; invalid pairs."""
 
 import json
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_a_table_of_pairs_trains_a_transformer_without_a_setting(pairs: Path) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stopped_training_goes_on_with_the_same_bits(kind: str, pairs: Path, tmp_path: Path) -> None:
+def test_an_interrupted_translator_resumes_with_identical_bits(kind: str, pairs: Path, tmp_path: Path) -> None:
     settings = {
         "model.dropout": 0.2,
         "training.merge_dropout": 0.3,
@@ -123,7 +123,7 @@ def test_a_stopped_training_goes_on_with_the_same_bits(kind: str, pairs: Path, t
     assert whole.report is not None
 
 
-def test_sources_and_targets_may_have_other_tokens(pairs: Path, tmp_path: Path) -> None:
+def test_sources_and_targets_may_have_different_tokenizers(pairs: Path, tmp_path: Path) -> None:
     settings = {"tokenizer.joint": False, "model.shared": False}
     model = trained(pairs, tmp_path / "run", "transformer", settings=settings, valid=str(pairs))
     assert (tmp_path / "run" / "source_tokenizer.json").exists()
@@ -148,7 +148,7 @@ def test_translators_are_compared_sentence_by_sentence(pairs: Path, tmp_path: Pa
         api.compare([tmp_path / "good", tmp_path / "other"])
 
 
-def test_one_network_may_read_both_as_one_text(pairs: Path, tmp_path: Path) -> None:
+def test_a_decoder_only_transformer_translates(pairs: Path, tmp_path: Path) -> None:
     settings = {"model.form": "decoder-only"}
     model = trained(pairs, tmp_path / "run", "transformer", steps=200, settings=settings, valid=str(pairs))
     assert model.translate("der Hund schläft").target == "the dog sleeps"
@@ -156,7 +156,7 @@ def test_one_network_may_read_both_as_one_text(pairs: Path, tmp_path: Path) -> N
     assert found.values.shape == (4, 4)
 
 
-def test_it_can_begin_with_what_another_has_learned(pairs: Path, tmp_path: Path) -> None:
+def test_a_translator_can_start_from_the_parameters_of_another(pairs: Path, tmp_path: Path) -> None:
     first = trained(pairs, tmp_path / "first", valid=str(pairs))
     again: Any = satchel.train(pairs, start=tmp_path / "first", steps=1, valid=str(pairs), out=tmp_path / "again")
     assert again.report.valid.nats_per_token < 2 * first.evaluate().nats_per_token + 0.1
@@ -166,7 +166,7 @@ def test_it_can_begin_with_what_another_has_learned(pairs: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_look_at_the_words_they_translate(kind: str, pairs: Path, tmp_path: Path) -> None:
+def test_attention_aligns_words_with_their_translations(kind: str, pairs: Path, tmp_path: Path) -> None:
     model = trained(pairs, tmp_path / "run", kind, steps=200, valid=0.0)
     found = model.align("der Mann schläft groß", "the man sleeps big")
     assert found.source == ("der", "Mann", "schläft", "groß", "<end>")
@@ -180,7 +180,7 @@ def test_words_look_at_the_words_they_translate(kind: str, pairs: Path, tmp_path
         assert found.values[:4, :4].argmax(axis=1).tolist() == [0, 1, 2, 3]
 
 
-def test_contributions_add_up_to_the_scores(pairs: Path, tmp_path: Path) -> None:
+def test_contributions_sum_to_the_logits(pairs: Path, tmp_path: Path) -> None:
     model = trained(pairs, tmp_path / "run", "backpack", steps=20, valid=0.0)
     network = model.network
     source, target = (np.array(model.tokenizer.encode(text).ids) for text in ("der Hund rennt", "the dog"))
@@ -200,7 +200,7 @@ def test_contributions_add_up_to_the_scores(pairs: Path, tmp_path: Path) -> None
     assert not values[0, len(source) + 2 :].any()
 
 
-def test_layers_and_heads_can_be_looked_at_one_by_one(pairs: Path, tmp_path: Path) -> None:
+def test_single_layers_and_heads_can_be_aligned(pairs: Path, tmp_path: Path) -> None:
     model = trained(pairs, tmp_path / "run", "transformer", steps=2, valid=0.0)
     every = [model.align("der Hund", "the dog", layer=0, head=head).values for head in range(2)]
     np.testing.assert_allclose(np.mean(every, axis=0), model.align("der Hund", "the dog").values, atol=1e-6)
@@ -216,7 +216,7 @@ def test_layers_and_heads_can_be_looked_at_one_by_one(pairs: Path, tmp_path: Pat
 # --- pairs that cannot be learned from
 
 
-def test_pairs_without_a_side_and_pairs_too_long_are_left_out_and_counted(pairs: Path, tmp_path: Path) -> None:
+def test_empty_and_long_pairs_are_dropped_and_counted(pairs: Path, tmp_path: Path) -> None:
     with pairs.open("a", encoding="utf-8") as handle:
         handle.write("\tnothing\n")
         handle.write("nichts\t \n")
@@ -226,7 +226,7 @@ def test_pairs_without_a_side_and_pairs_too_long_are_left_out_and_counted(pairs:
     assert model.run.facts["counts"]["documents"] == 4 * len(sentences())
 
 
-def test_a_table_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_table_without_pairs_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "empty.tsv"
     path.write_text("source\ttarget\n\ta\nb\t\n")
     with pytest.raises(DataError, match="found 2 pairs, none of them with both a source and a target"):
@@ -234,7 +234,7 @@ def test_a_table_of_nothing_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_long_text_is_translated_in_pieces_and_a_blank_one_is_itself(pairs: Path, tmp_path: Path) -> None:
+def test_a_long_text_is_translated_in_parts_and_white_space_is_unchanged(pairs: Path, tmp_path: Path) -> None:
     model = trained(pairs, tmp_path / "run", settings={"model.context": 8}, valid=0.0)
     long = "der Hund rennt. " * 30
     found = model.translate(long)
@@ -247,7 +247,7 @@ def test_a_long_text_is_translated_in_pieces_and_a_blank_one_is_itself(pairs: Pa
     assert [each.source for each in model.predict(many, batch=2)] == many
 
 
-def test_swapped_columns_are_noticed(pairs: Path, tmp_path: Path) -> None:
+def test_swapped_columns_are_detected(pairs: Path, tmp_path: Path) -> None:
     model = trained(pairs, tmp_path / "run", steps=2, valid=0.0)
     swapped = tmp_path / "swapped.tsv"
     swapped.write_text(pairs.read_text(encoding="utf-8").replace("source\ttarget", "target\tsource"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A network that stands on an n-gram is one run and one model: trained, stopped, loaded, asked, mixed."""
+"""Networks interpolated with an n-gram model: training, resuming, loading, evaluating, mixing."""
 
 import shutil
 from pathlib import Path
@@ -41,7 +41,9 @@ def train(text: Path, out: Path, kind: str = "transformer", **options: Any) -> A
 
 @pytest.mark.parametrize("documents", ["stream", "line"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_stand_on_an_ngram_and_be_loaded(kind: str, documents: str, poem: Path, tmp_path: Path) -> None:
+def test_every_kind_can_be_interpolated_with_an_ngram_model_and_loaded(
+    kind: str, documents: str, poem: Path, tmp_path: Path
+) -> None:
     model = train(poem, tmp_path / "run", kind, steps=8, settings={"data.documents": documents})
     again = satchel.load(tmp_path / "run", task="lm")
     assert again.evaluate() == model.report.valid
@@ -51,7 +53,7 @@ def test_every_kind_can_stand_on_an_ngram_and_be_loaded(kind: str, documents: st
     assert sum(again.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
 
 
-def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem: Path, tmp_path: Path) -> None:
+def test_the_ngram_model_is_that_of_the_text_and_the_gate_is_fitted(poem: Path, tmp_path: Path) -> None:
     model = train(poem, tmp_path / "run", steps=60, valid=0.0, settings={"training.learning_rate": 0.01})
     counting = {"model.order": 3}
     counted = satchel.train(
@@ -67,7 +69,7 @@ def test_its_ngram_is_that_of_the_text_and_the_gate_learns_whom_to_believe(poem:
     assert "; n-gram: up to 2 preceding tokens" in model.evaluate(poem).context
 
 
-def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: Path) -> None:
+def test_an_interrupted_training_resumes_with_identical_bits(poem: Path, tmp_path: Path) -> None:
     settings = {**SMALL, **OWN["transformer"], "model.dropout": 0.1, "training.dropout_after": 0, "training.noise": 0.1}
     planned = api.plan(poem, model="transformer", tokenizer="char", steps=20, settings=settings)
     api.run_plan(planned, out=tmp_path / "whole")
@@ -78,14 +80,14 @@ def test_what_was_interrupted_goes_on_with_the_same_bits(poem: Path, tmp_path: P
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
 
 
-def test_parts_of_a_batch_add_up_to_it(poem: Path, tmp_path: Path) -> None:
+def test_gradient_accumulation_gives_the_same_parameters(poem: Path, tmp_path: Path) -> None:
     one = train(poem, tmp_path / "one", steps=3)
     three = train(poem, tmp_path / "three", steps=3, settings={"training.parts": 3})
     text = "The cat sat"
     np.testing.assert_allclose(one.score(text).logprobs, three.score(text).logprobs, rtol=1e-4)
 
 
-def test_it_can_be_mixed_with_another_and_its_ngram_comes_along(poem: Path, tmp_path: Path) -> None:
+def test_a_mix_copies_the_ngram_model_of_an_interpolated_network(poem: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 1)):
         train(poem, tmp_path / name, steps=5, seed=seed)
     made, _ = api.mix([tmp_path / "a", tmp_path / "b"], tmp_path / "mixed", poem)
@@ -94,14 +96,14 @@ def test_it_can_be_mixed_with_another_and_its_ngram_comes_along(poem: Path, tmp_
     np.testing.assert_array_equal(again.score("The mat").logprobs, made.score("The mat").logprobs)
 
 
-def test_another_run_can_begin_with_its_weights(poem: Path, tmp_path: Path) -> None:
+def test_another_run_can_start_from_its_parameters(poem: Path, tmp_path: Path) -> None:
     train(poem, tmp_path / "first", steps=5)
     second = satchel.train(poem, start=tmp_path / "first", steps=2, out=tmp_path / "second")
     assert isinstance(second.predictor, NetworkPredictor)
     assert second.predictor.network.gate is not None
 
 
-def test_a_damaged_or_foreign_ngram_is_refused(poem: Path, tmp_path: Path) -> None:
+def test_a_damaged_ngram_file_or_one_of_another_run_is_an_error(poem: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     planned = api.plan(poem, model="dan", tokenizer="char", steps=20, settings=SMALL)
     steps = iter(range(1, 100))
@@ -123,7 +125,9 @@ def test_a_damaged_or_foreign_ngram_is_refused(poem: Path, tmp_path: Path) -> No
         satchel.load(run)
 
 
-def test_where_it_makes_no_sense_it_is_refused(poem: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interpolation_is_an_error_for_other_tasks(
+    poem: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = tmp_path / "films.tsv"
     table.write_text("label\ttext\ngood\tfine\nbad\tdull\n" * 3)
     assert run_command(["train", str(table), "-o", str(tmp_path / "x"), "--set", "model.ngram=3"]) == 2

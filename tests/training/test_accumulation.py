@@ -1,4 +1,4 @@
-"""A step's batch is the same however many read it: parts add up to the whole, noise and all."""
+"""The losses of the shards of a batch sum to the loss of the batch, with noise and BPE-dropout."""
 
 from typing import Any
 
@@ -31,10 +31,10 @@ def tokenizer() -> Tokenizer:
 
 def side(tokenizer: Tokenizer, seed: int) -> SideTokens:
     """Return twelve texts of several lengths."""
-    chance, words = np.random.default_rng(seed), TEXT.split()
+    rng, words = np.random.default_rng(seed), TEXT.split()
     parts = [np.array([tokenizer.boundary])]
     for _ in range(12):
-        text = " ".join(chance.choice(words, chance.integers(1, 6)))
+        text = " ".join(rng.choice(words, rng.integers(1, 6)))
         parts.append(np.append(tokenizer.encode(text).ids, tokenizer.boundary))
     return SideTokens(np.concatenate(parts), tokenizer.boundary, merge_parts(tokenizer))
 
@@ -47,20 +47,20 @@ def job(kind: str, tokenizer: Tokenizer) -> Any:
         return PairJob(network.double(), side(tokenizer, 0), ids, SETTINGS)
     encoder = build_encoder(RecurrentSettings(width=8), size, causal=False)
     labeller: Labeller
-    chance = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     if kind == "tag":
-        gold = np.where(ids.ids == ids.boundary, -100, chance.integers(0, 3, len(ids.ids)))
+        gold = np.where(ids.ids == ids.boundary, -100, rng.integers(0, 3, len(ids.ids)))
         tagger = TaggingNetwork(encoder, 3).double()
         labeller = NetworkTagger(tagger, ids.boundary)
         return LabelJob(tagger, labeller, ids.ids, gold, ids.boundary, SETTINGS, per_token=True)
-    gold, classifier = chance.integers(0, 3, 12), ClassificationNetwork(encoder, 3).double()
+    gold, classifier = rng.integers(0, 3, 12), ClassificationNetwork(encoder, 3).double()
     labeller = NetworkLabeller(classifier, ids.boundary)
     return LabelJob(classifier, labeller, ids.ids, gold, ids.boundary, SETTINGS, per_token=False)
 
 
 @pytest.mark.parametrize("kind", ["translate", "tag", "classify"])
 @pytest.mark.parametrize("parts", [2, 3, 40])
-def test_parts_add_up_to_the_whole(kind: str, parts: int, tokenizer: Tokenizer) -> None:
+def test_the_losses_of_the_shards_sum_to_the_loss_of_the_batch(kind: str, parts: int, tokenizer: Tokenizer) -> None:
     made = job(kind, tokenizer)
     for step in (0, 1, 5):
         whole = made.loss(step, 0, 1)
@@ -70,7 +70,7 @@ def test_parts_add_up_to_the_whole(kind: str, parts: int, tokenizer: Tokenizer) 
         torch.testing.assert_close(sum(each.total for each in found), whole.total, rtol=1e-10, atol=1e-10)
 
 
-def test_pieces_and_words_change_from_step_to_step(tokenizer: Tokenizer) -> None:
+def test_bpe_dropout_and_noise_differ_between_steps(tokenizer: Tokenizer) -> None:
     made = job("translate", tokenizer)
     first, again = (made.batch(0) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
