@@ -4,6 +4,7 @@ The layout is computed here, in units of the font size; the chart draws boxes an
 """
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,7 +145,7 @@ def _card(card: Card) -> _Block:
     """Return the title and the matrices of a step."""
     rows = _lines([_matrix(matrix) for matrix in card.matrices], MAX_WIDTH, GAP)
     inner = max((_length(row, GAP) for row in rows), default=0.0)
-    title = _wrapped(visible(card.title), max(inner, MIN_TITLE))
+    title = textwrap.wrap(visible(card.title), int(max(inner, MIN_TITLE) / BOLD / text_width("n", 1)))
     block = _Block(max([inner, *(BOLD * text_width(line, 1) for line in title)]) + 2 * GAP, GAP)
     for line in title:
         block.write("title", line, GAP, TITLE)
@@ -201,18 +202,6 @@ def _lines(blocks: Sequence[_Block], limit: float, gap: float) -> list[list[_Blo
 
 def _length(line: Sequence[_Block], gap: float) -> float:
     return sum(block.width for block in line) + gap * (len(line) - 1)
-
-
-def _wrapped(text: str, limit: float) -> list[str]:
-    """Return a bold text in lines of at most `limit`."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and BOLD * text_width(longer, 1) > limit:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
 
 
 def _fill(share: float | None, palette: Palette) -> str:

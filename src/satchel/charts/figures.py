@@ -15,7 +15,6 @@ from satchel.charts.themes import THEMES, Theme, theme_named
 from satchel.errors import SettingsError
 from satchel.text.display import visible
 
-ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
 PIXELS = {"px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}
 # Accepted widths of a figure, in pixels.
 MIN_WIDTH, MAX_WIDTH = 40.0, 20_000.0
@@ -61,18 +60,19 @@ class Figure:
     def save(self, path: Path | str, theme: str = "light", width: str | float | None = None) -> None:
         """Write a .svg, .png, .pdf, .html or .json file."""
         path = Path(path)
-        writers: dict[str, Callable[[], bytes]] = {
-            ".svg": lambda: self.svg(theme, width).encode(),
-            ".png": lambda: self.png(theme, width),
-            ".pdf": lambda: self.pdf(theme, width),
-            ".html": lambda: self.html(theme, width).encode(),
-            ".json": lambda: _json(self.spec(theme, width)).encode(),
+        writers: dict[str, Callable[[str, str | float | None], str | bytes]] = {
+            ".svg": self.svg,
+            ".png": self.png,
+            ".pdf": self.pdf,
+            ".html": self.html,
+            ".json": lambda theme, width: _json(self.spec(theme, width)),
         }
-        if path.suffix.lower() not in writers:
-            raise SettingsError(
-                f"unsupported file extension {path.suffix!r}", f"expected {', '.join(ENDINGS)}", where=str(path)
-            )
-        durable.write_file(path, writers[path.suffix.lower()]())
+        write = writers.get(path.suffix.lower())
+        if write is None:
+            remedy = f"expected {', '.join(writers)}"
+            raise SettingsError(f"unsupported file extension {path.suffix!r}", remedy, where=str(path))
+        content = write(theme, width)
+        durable.write_file(path, content.encode() if isinstance(content, str) else content)
 
     def svg(self, theme: str = "light", width: str | float | None = None) -> str:
         """Return the figure as SVG."""

@@ -45,7 +45,7 @@ def heads_grid(
             .encode(
                 x=alt.X("column:O", axis=None, scale=alt.Scale(domain=list(range(len(keys))))),
                 y=alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(queries))))),
-                color=scale.cell_colour(theme.palette),
+                color=scale.encoding(theme.palette),
                 tooltip=[
                     alt.Tooltip("layer:O"),
                     alt.Tooltip("head:O"),

@@ -42,8 +42,8 @@ class ColourScale:
     exponent: float = 1.0
     has_legend: bool = True
 
-    def encoding(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> alt.Color:
-        """Return the colour encoding of the field `value`."""
+    def encoding(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> Any:
+        """Return the colour encoding of the field `value`; values that are not finite are grey."""
         exponent = SIGNED_EXPONENT if self.signed else self.exponent
         domain = np.linspace(0, 1, steps + 1) ** (1 / exponent) * (self.largest or 1.0)
         if self.signed:
@@ -51,15 +51,10 @@ class ColourScale:
         colours = palette.scale(steps, signed=self.signed)
         scale = alt.Scale(domain=domain.tolist(), range=colours, interpolate="rgb", clamp=True)
         # Default ticks can be outside of the range, such as 0.2 for a largest value of 0.16.
-        ticks = (
-            domain[0] * np.array([1, 0.5, 0, -0.5, -1]) if self.signed else domain[-1] * np.array([0, 0.5, 1])
-        ).tolist()
+        ticks = np.linspace(domain[0], domain[-1], 5 if self.signed else 3).tolist()
         legend = (legend or alt.Legend(values=ticks, format=".3~g")) if self.has_legend else None
-        return alt.Color("value:Q", scale=scale, title=self.title, legend=legend)
-
-    def cell_colour(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> Any:
-        """Return the colour encoding, with a grey for values that are not finite."""
-        return alt.condition("datum.value === null", alt.value(palette.rule2), self.encoding(palette, steps, legend))
+        colour = alt.Color("value:Q", scale=scale, title=self.title, legend=legend)
+        return alt.condition("datum.value === null", alt.value(palette.rule2), colour)
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,7 @@ def heatmap(
         base = alt.Chart().encode(x=columns.x(theme, wide, axes[1]), y=rows.y(theme, high, axes[0]))
         border = palette.rule if min(wide, high) >= 12 else alt.Undefined
         # Texts stay legible on the lighter part of the scale only.
-        colour = scale.cell_colour(palette, palette.cell_steps if has_texts else STEPS)
+        colour = scale.encoding(palette, palette.cell_steps if has_texts else STEPS)
         boxes = base.mark_rect(aria=False, invalid=None, stroke=border, strokeWidth=0.5)
         layers = [boxes.encode(color=colour, tooltip=tooltips)]
         if has_texts:

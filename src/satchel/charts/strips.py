@@ -85,7 +85,7 @@ def _strip(
         backgrounds = base.mark_rect(aria=False, invalid=None, stroke=palette.rule, strokeWidth=0.5).encode(
             x=alt.X("left:Q", axis=None, scale=x_scale),
             x2=alt.X2(field="right"),
-            color=scale.cell_colour(palette, palette.tint_steps, legend),
+            color=scale.encoding(palette, palette.tint_steps, legend),
         )
         texts = base.mark_text(
             aria=False, invalid=None, align="left", baseline="middle", font=MONOSPACE, fontSize=size

@@ -2,26 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from satchel import durable
 from satchel.errors import SettingsError
 from satchel.lessons import latex, notebook, page, picture
 from satchel.lessons.steps import Steps
 
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
-
-
-def _figure(steps: Steps) -> "Figure":
-    return picture.figure(steps, steps.lesson.title)
-
-
 WRITERS: dict[str, Callable[[Steps], bytes]] = {
     ".html": lambda steps: page.page(steps).encode(),
-    ".svg": lambda steps: _figure(steps).svg("slides").encode(),
-    ".png": lambda steps: _figure(steps).png("slides"),
-    ".pdf": lambda steps: _figure(steps).pdf("slides"),
+    ".svg": lambda steps: picture.figure(steps, steps.lesson.title).svg("slides").encode(),
+    ".png": lambda steps: picture.figure(steps, steps.lesson.title).png("slides"),
+    ".pdf": lambda steps: picture.figure(steps, steps.lesson.title).pdf("slides"),
     ".tex": lambda steps: latex.document(steps).encode(),
     ".ipynb": lambda steps: durable.to_json(notebook.notebook(steps)),
 }
