@@ -1,11 +1,14 @@
 """Attention by hand: one query over a string of As and Bs (items 13 to 22)."""
 
 import math
+from functools import partial
 from itertools import product
 
 from satchel.lessons.arithmetic import Number, attend, exact, identity, matmul, mean, multiply, softmax, transpose
 from satchel.lessons.checks import check, check_above
-from satchel.lessons.steps import Step, format_cells, matrix, step, vector
+from satchel.lessons.steps import Step, build_step, format_cells, matrix, vector
+
+step = partial(build_step, "attention")
 
 # Maximum length of the string: the last step enumerates all 2^n strings of length n.
 LONGEST = 12
@@ -24,58 +27,24 @@ def attention(
     (long_scores,), (long_weights,), (long_output,) = attend([long_query], embeddings, embeddings, base=base)
     decoupled = matmul(matmul(embeddings, identity(2)), matmul(multiply(factor, identity(2)), transpose([query])))
     return [
+        step("The language", matrix("E", embeddings, letters), vector("q", query)),
+        step("1. Score each key", vector("scores", scores, letters), answer=scores),
+        step("2. Softmax", vector("attention weights", weights, letters), answer=weights, base=describe_base(base)),
+        step("3. Output", vector("output", output), answer=output),
+        step("Comparison with a DAN", vector("mean", mean(embeddings)), answer=mean(embeddings)),
         step(
-            "The language",
-            "Strings of As and Bs: the next letter is A if all letters are A, and B if any letter is B. Attention "
-            "gives random access to the context: a query such as [0, 1] finds a B at any position.",
-            matrix("E", embeddings, letters),
-            vector("q", query),
-        ),
-        step(
-            "1. Score each key",
-            "The score of a key is its dot product with the query, s_i = k_i . q. Here the keys are the embeddings, "
-            "k_i = e_i.",
-            vector("scores", scores, letters),
-            question="What is the score of each key?",
-            answer=scores,
-        ),
-        step(
-            "2. Softmax",
-            f"alpha_i = e^s_i / sum_j e^s_j, computed with {describe_base(base)}.",
-            vector("attention weights", weights, letters),
-            question="What are the attention weights?",
-            answer=weights,
-        ),
-        step(
-            "3. Output",
-            "The output is the weighted sum of the values, sum_i alpha_i e_i. Here the values are the embeddings.",
-            vector("output", output),
-            question="What is the output?",
-            answer=output,
-        ),
-        step(
-            "Comparison with a DAN",
-            "A deep averaging network (DAN) weights all embeddings equally: its input is their mean. Attention is "
-            "biased towards the keys that match the query. (The notes print 'arg' for 'avg'.)",
-            vector("mean", mean(embeddings)),
-            question="What is the mean of the embeddings, the input of a DAN?",
-            answer=mean(embeddings),
-        ),
-        step(
-            f"A query {sharp:g} times as long",
-            f"The query has the same direction, but the scores are {sharp:g} times as large: the softmax puts almost "
-            "all weight on the keys with the highest score.",
+            "A query {sharp:g} times as long",
             vector("scores", long_scores, letters),
             vector("attention weights", long_weights, letters),
             vector("output", long_output),
-            question=f"What new scores do we get with q = [{format_cells(long_query)}]?",
             answer=long_scores,
+            sharp=sharp,
+            query=format_cells(long_query),
         ),
         step(
             "Separate projections for keys and queries",
-            f"Scores = (E W^K)(W^Q q) with W^K = I and W^Q = {sharp:g} I: the same scores. With the projection "
-            "matrices, keys and queries can differ from the embeddings.",
             vector("scores", (row[0] for row in decoupled), letters),
+            sharp=sharp,
         ),
         _all_strings(len(letters)),
     ]
@@ -107,9 +76,9 @@ def _all_strings(length: int) -> Step:
     threshold = f"ln {length - 1} = {math.log(length - 1):.4f}" if length > 1 else "-inf"
     return step(
         "How long must the query be?",
-        f"With q = [0, b] and base e, a single B among {length} letters gets more weight than all As together if b > "
-        f"{threshold}. Predicting the letter with the larger weight, over all strings of this length:",
         matrix("accuracy", rows, columns=("b", "correct")),
+        length=length,
+        threshold=threshold,
     )
 
 

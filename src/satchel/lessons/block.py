@@ -4,10 +4,13 @@ import math
 import random
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from satchel.lessons.arithmetic import Number, Rows, add, largest_difference, matmul, softmax, transpose
 from satchel.lessons.checks import check_heads, check_range, split_words
-from satchel.lessons.steps import Step, matrix, step, vector
+from satchel.lessons.steps import Step, build_step, matrix, vector
+
+step = partial(build_step, "block")
 
 MOST_WORDS = 12
 WIDEST = 64
@@ -120,25 +123,16 @@ def _forward(network: _Block, sentence: tuple[str, ...]) -> list[Step]:
     return [
         step(
             "The shapes in a block",
-            "Self-attention, residual connection, layer normalisation, feed-forward network, residual connection, "
-            f"layer normalisation. d_model = {len(network.w_q)}, {network.heads} heads, d_k = d_v = "
-            f"{len(results['Q'][0])}; Q to Z are those of the first head. W^O has d_v rows per head and d_model "
-            "columns: it maps the concatenated heads back to d_model. W_1 expands to d_internal ('explode' on the "
-            "slides), W_2 projects back ('collapse').",
             matrix("shapes", ([f"{len(rows)} x {len(rows[0])}"] for rows in results.values()), results),
-            question=f"{' '.join(sentence)}: what is the shape of the matrix A of attention weights?",
             answer=(n, n),
+            width=len(network.w_q),
+            heads=network.heads,
+            head_width=len(results["Q"][0]),
+            sentence=" ".join(sentence),
         ),
-        step(
-            "Attention weights",
-            "The attention map of the first head: rows are queries, columns are keys, and each row sums to 1. The "
-            "parameters are random, so the weights show no pattern.",
-            matrix("A", results["A = softmax"], sentence, sentence),
-        ),
+        step("Attention weights", matrix("A", results["A = softmax"], sentence, sentence)),
         step(
             "The feed-forward network is applied to each position",
-            "The same network is applied to every position independently: computing the positions one by one or in "
-            "reverse order gives the same outputs.",
             vector(
                 "largest difference",
                 (largest_difference(one_by_one, collapsed), largest_difference(in_reverse, collapsed)),
@@ -147,12 +141,8 @@ def _forward(network: _Block, sentence: tuple[str, ...]) -> list[Step]:
         ),
         step(
             "The output",
-            "A context-dependent vector of width d_model for each word; the second matrix shows how much the vector of "
-            "the first word changes without the last word. The output has the shape of the input, so blocks can be "
-            "stacked, limited only by time and memory; or another layer makes a prediction from each vector.",
             matrix(f"output, up to {SHOWN} columns", (row[:SHOWN] for row in outputs), sentence),
             vector(f"largest change at {sentence[0]}", [largest_difference(outputs[:1], without_last[:1])]),
-            question="What do Transformers produce for each word?",
             answer=("vector", "encoding", "representation", "embedding"),
         ),
     ]
@@ -168,18 +158,17 @@ def _parameters(width: int, hidden: int) -> list[Step]:
     return [
         step(
             "Number of parameters",
-            f"W^Q, W^K, W^V and W^O: 4 d^2 = {attention}. W_1 and W_2: 2 d d_internal = {feed_forward}. With "
-            "d_internal = 4 d, the feed-forward network has 8 d^2 of 12 d^2, two thirds (without biases and layer "
-            "normalisation).",
             vector(
                 "parameters", (attention, feed_forward, share), ("attention", "feed-forward", "share of feed-forward")
             ),
-            question=f"d_model = {width}, d_internal = {hidden}. What is the share of the feed-forward parameters?",
             answer=share,
+            attention=attention,
+            feed_forward=feed_forward,
+            width=width,
+            hidden=hidden,
         ),
         step(
             "Published models",
-            "The parameters of all blocks, without embeddings. The slides write d_head for d_k.",
             matrix("sizes", sizes, PUBLISHED, ("blocks", "d_model", "heads", "d_k", "d_internal", "parameters")),
         ),
     ]
@@ -192,35 +181,25 @@ def _properties() -> list[Step]:
     return [
         step(
             "Residual connections preserve the gradient",
-            "A layer with derivative 1/10 shrinks the gradient by a factor of ten; with a residual connection the "
-            "derivative is 1 + 1/10. The slides say that residual connections keep gradients from becoming too small "
-            "or too large; against large gradients it is rather layer normalisation that helps.",
             matrix(
                 "gradient",
                 [(depth, float(slope**depth), float((1 + slope) ** depth)) for depth in (1, 6, 12, 24)],
                 columns=("layers", "without residual", "with residual"),
             ),
-            question="What is the derivative of two layers with derivative 1/10, each with a residual connection?",
             answer=(1 + slope) ** 2,
         ),
         step(
             "Layer normalisation controls the scale",
-            "Each vector is normalised to mean 0 and variance 1, whatever its scale. This speeds up training and "
-            "stabilises deep networks.",
             matrix("layer norm", normalised, ("of [0, 2]", "of [0, 4]")),
-            question="Layer normalisation maps [0, 2] to [-1, 1]. To what does it map [0, 4]?",
             answer=(-1, 1),
         ),
         step(
             "Non-linear parts",
-            "A linear function f satisfies f(2x) = 2 f(x) and f(-x) = -f(x). The slides count two non-linear parts, "
-            "the feed-forward network (its ReLU) and the softmax; layer normalisation is a third.",
             matrix(
                 "values at two inputs",
                 (_relu([[1, -1]])[0], (softmax([1, 0])[0], softmax([2, 0])[0]), (normalised[0][1], normalised[1][1])),
                 ("ReLU of 1, -1", "softmax of [1, 0], [2, 0]", "layer norm of [0, 2], [0, 4]"),
             ),
-            question="How many kinds of non-linear parts does a block have, including layer normalisation?",
             answer=3,
         ),
     ]
@@ -229,13 +208,10 @@ def _properties() -> list[Step]:
 def _path_lengths(n: int) -> Step:
     return step(
         "Long-range dependencies in one layer",
-        "In a recurrent network, information from the first word passes through every later step. With self-attention "
-        "the last word attends to the first directly, and all positions are computed in parallel.",
         matrix(
             "path length from the first word to the last",
             [(length, length - 1, 1) for length in sorted({n, 10, 100, 1000})],
             columns=("words", "recurrent", "self-attention"),
         ),
-        question="A text has 100 words. How many layers of self-attention connect the last word with the first?",
         answer=1,
     )

@@ -1,10 +1,13 @@
 """Text classification: embeddings, one block, mean pooling, a linear layer and a softmax (items 91, 92 and 93)."""
 
 from fractions import Fraction
+from functools import partial
 
 from satchel.lessons.arithmetic import Number, Rows, matmul, mean, softmax
 from satchel.lessons.checks import check_range, split_words
-from satchel.lessons.steps import Matrix, Step, matrix, step, vector
+from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
+
+step = partial(build_step, "classifier")
 
 MOST_WORDS = 12
 # Embeddings of the words of the example; all other words have the embedding (0, 0, 0).
@@ -38,37 +41,16 @@ def classifier(text: str = "not bad , a lovely film", positions: bool = True, pa
         else "without position encodings, every word attends to all words equally"
     )
     return [
-        step(
-            "Word embeddings",
-            "The dimensions are positive sentiment (good), negative sentiment (bad) and negation (not).",
-            _by_dimension("E", embed(words), words),
-        ),
+        step("Word embeddings", _by_dimension("E", embed(words), words)),
         step(
             "Self-attention",
-            f"In this block {pattern}. The output is the weighted sum of the embeddings.",
             matrix("attention weights", weights, words, words),
             _by_dimension("attention output", matmul(weights, embed(words)), words),
+            pattern=pattern,
         ),
-        step(
-            "The output of the block",
-            "The feed-forward part exchanges good and bad of a word in proportion to the negation in its attention "
-            "output.",
-            _by_dimension("H", encodings, words),
-        ),
-        step(
-            "Mean pooling",
-            f"The text is represented by the mean of its {len(words)} vectors.",
-            _by_dimension("mean", [mean(encodings)]),
-            question=f"What is the mean of the column `good` of H, over {len(words)} words?",
-            answer=mean(encodings)[0],
-        ),
-        step(
-            "Linear layer and softmax",
-            f"The logit of positive is {SCALE} times `good`, the logit of negative {SCALE} times `bad`.",
-            vector("P", chances, LABELS),
-            question=f"Which label does '{text}' get?",
-            answer=label,
-        ),
+        step("The output of the block", _by_dimension("H", encodings, words)),
+        step("Mean pooling", _by_dimension("mean", [mean(encodings)]), answer=mean(encodings)[0], count=len(words)),
+        step("Linear layer and softmax", vector("P", chances, LABELS), answer=label, scale=SCALE, text=text),
         _padding(words, positions, padding),
         _reversal(words),
     ]
@@ -107,11 +89,9 @@ def _padding(words: tuple[str, ...], positions: bool, padding: int) -> Step:
     unmasked = mean(encode((*words, *["<pad>"] * padding), positions))
     return step(
         "Padding must be masked",
-        f"In a batch, short texts are padded, here with {padding} positions. Masked in the attention and in the mean, "
-        "padding does not change the result; unmasked, it makes the mean smaller.",
         _by_dimension("mean", [masked, unmasked], ("masked", "unmasked")),
-        question=f"What is `good` in the mean if {padding} padding positions are not masked?",
         answer=unmasked[0],
+        padding=padding,
     )
 
 
@@ -120,10 +100,7 @@ def _reversal(words: tuple[str, ...]) -> Step:
     rows = [[probabilities(order, positions)[0] for order in orders] for positions in (True, False)]
     return step(
         "Word order",
-        "With position encodings, another word order can get another label. Without them the result is the same for "
-        "every order.",
         matrix("P(positive)", rows, ("with positions", "without positions"), map(" ".join, orders)),
-        question="By how much does P(positive) change without position encodings?",
         answer=0,
     )
 

@@ -3,9 +3,12 @@
 import math
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 
 from satchel.lessons.checks import check_range, split_words
-from satchel.lessons.steps import Matrix, Step, matrix, step, vector
+from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
+
+step = partial(build_step, "counting")
 
 START, END = "<s>", "</s>"
 MOST_WORDS = 200
@@ -75,17 +78,14 @@ def _chain_rule(sentences: list[Words]) -> Step:
     sentence = sentences[0]
     total, matrices = _step_by_step(sentence, count_ngrams(sentences, longest), longest)
     return step(
-        f"The chain rule: P({' '.join(sentence)})",
-        "The probability of a sentence is the product of the conditional probabilities of its words, each given all "
-        "previous words. Estimated with full histories, it is the relative frequency of the sentence, "
-        f"{sentences.count(sentence)} of {len(sentences)}; every sentence that is not in the text has probability 0. "
-        "The sum of the log-probabilities is the logarithm of the product.",
+        "The chain rule: P({sentence})",
         *matrices,
-        question=(
-            f"The text is: {'. '.join(map(' '.join, sentences))}. With full histories, what is the product of P(word | "
-            f"all previous words) over '{' '.join(sentence)}' and {END}?"
-        ),
         answer=total,
+        sentence=" ".join(sentence),
+        occurrences=sentences.count(sentence),
+        count=len(sentences),
+        text=". ".join(map(" ".join, sentences)),
+        end=END,
     )
 
 
@@ -97,17 +97,17 @@ def _estimation(table: Table, words: Words, order: int) -> list[Step]:
     length = {1: "no words", 2: "the last word"}.get(order, f"the last {order - 1} words")
     return [
         step(
-            f"An n-gram model of order {order}",
-            f"The context is {length} of the history, so that different histories share their counts. Counts of each "
-            "word by context:",
+            "An n-gram model of order {order}",
             matrix("counts", ([table[context][word] for word in words] for context in table), labels, words),
+            order=order,
+            length=length,
         ),
         step(
             "Count and normalise",
-            "Each row divided by its sum is a categorical distribution over the next word.",
             matrix("P", ((*row, sum(row)) for row in rows), labels, (*words, "sum")),
-            question=f"What is P({word}{f' | {_label(context)}' if context else ''})?",
             answer=probability(table, context, word),
+            word=word,
+            condition=f" | {_label(context)}" if context else "",
         ),
     ]
 
@@ -122,24 +122,17 @@ def _context_length(table: Table, words: Words, order: int) -> list[Step]:
     return [
         step(
             "Older words are ignored",
-            f"The distribution after '{_label(inside[0])}' is the same for all older words.",
             matrix("P", rows, map(_label, histories), words),
-            question=f"On how many previous words does the probability of the next word depend, for order {order}?",
             answer=order - 1,
+            context=_label(inside[0]),
+            order=order,
         )
     ]
 
 
 def _sentence_probability(sentence: Words, table: Table, order: int) -> Step:
     total, matrices = _step_by_step(sentence, table, order)
-    return step(
-        "A sentence under the n-gram model",
-        "The chain rule with n-gram contexts instead of full histories: sentences that are not in the text can also "
-        "have a probability above 0.",
-        *matrices,
-        question=f"What is P({' '.join(sentence)}), including {END}, under the n-gram model?",
-        answer=total,
-    )
+    return step("A sentence under the n-gram model", *matrices, answer=total, sentence=" ".join(sentence), end=END)
 
 
 def _zero_counts(table: Table, words: Words) -> Step:
@@ -147,9 +140,8 @@ def _zero_counts(table: Table, words: Words) -> Step:
     zeros = sum(table[context][word] == 0 for context in table for word in words)
     return step(
         "Zero counts",
-        f"{zeros} of {cells} probabilities are 0. A new sentence that contains such an n-gram has probability 0 and "
-        "infinite perplexity. The lecture stops here; smoothing solves the problem.",
         vector("cells", (zeros, cells - zeros, cells), ("zero", "above zero", "total")),
-        question="How many cells of the table are 0?",
         answer=zeros,
+        zeros=zeros,
+        cells=cells,
     )

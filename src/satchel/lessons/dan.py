@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import permutations
 
 from satchel.lessons.arithmetic import Number, Rows, identity, largest_difference, mean, softmax, weighted_sum
 from satchel.lessons.checks import split_words
-from satchel.lessons.steps import Matrix, Step, matrix, step
+from satchel.lessons.steps import Matrix, Step, build_step, matrix
+
+step = partial(build_step, "dan")
 
 MOST_WORDS = 5
 MOST_ROWS = 6
@@ -24,11 +27,7 @@ def dan(context: str = "the cat sat") -> list[Step]:
     embeddings = dict(zip(vocabulary, identity(len(vocabulary)), strict=True))
     orders = list(dict.fromkeys(permutations(words)))
     return [
-        step(
-            "The embeddings",
-            "One-hot vectors, so that each dimension of a result belongs to one word.",
-            matrix("E", (embeddings[word] for word in words), words, vocabulary),
-        ),
+        step("The embeddings", matrix("E", (embeddings[word] for word in words), words, vocabulary)),
         *_averaging(words, orders, embeddings),
         _window(orders, embeddings),
         _window_length(words, embeddings),
@@ -60,20 +59,18 @@ def _averaging(words: Words, orders: list[Words], embeddings: Embeddings) -> lis
     return [
         step(
             "A deep averaging network (DAN)",
-            "The mean of the embeddings is the input of a feed-forward network (here n times the mean, which counts "
-            "the words), followed by a softmax over the next word.",
             _by_word("mean", [average], embeddings),
             _by_word("hidden layer", [hidden], embeddings),
             _by_word("P(next)", [softmax(hidden)], embeddings),
-            question=f"What is the mean of the embeddings of '{' '.join(words)}'?",
             answer=average,
+            words=" ".join(words),
         ),
         step(
             "All orders of the words",
-            f"All {len(orders)} orders have the same mean, so the prediction does not depend on the order.",
             _by_word("mean", means, embeddings, orders),
-            question=f"How many different means do the {len(orders)} different orders of '{' '.join(words)}' have?",
             answer=distinct,
+            orders=len(orders),
+            words=" ".join(words),
         ),
     ]
 
@@ -85,14 +82,14 @@ def _window(orders: list[Words], embeddings: Embeddings) -> Step:
     hidden = [hidden_layer(row, [2**position for position in range(length)]) for row in inputs]
     return step(
         "A fixed-window network (position-sensitive)",
-        f"The input is the concatenation of the embeddings: {length} x {width} = {length * width} numbers, with "
-        "separate weights for each position (here 1, 2, 4, ...). Each order is a different input, so the predictions "
-        "can differ.",
         matrix("concatenation", inputs[:MOST_ROWS], _labels(orders)),
         _by_word("hidden layer", hidden, embeddings, orders),
         _by_word("P(next)", list(map(softmax, hidden)), embeddings, orders),
-        question=f"How many different concatenated embeddings do the {len(orders)} orders have?",
         answer=len(set(map(tuple, inputs))),
+        length=length,
+        width=width,
+        size=length * width,
+        orders=len(orders),
     )
 
 
@@ -102,12 +99,11 @@ def _window_length(words: Words, embeddings: Embeddings) -> Step:
     means = [mean_embedding(context, embeddings) for context in contexts]
     return step(
         "Only the last n-1 words",
-        f"A network with a window of n-1 = {len(words)} words ignores all older words. The mean includes them, because "
-        "it is defined for any number of words.",
         matrix("concatenation", inputs, _labels(contexts)),
         _by_word("mean", means, embeddings, contexts),
-        question=f"{NEW} is added before the {len(words)} words of the window. By how much does the input change?",
         answer=Fraction(largest_difference([inputs[0]], [inputs[1]])),
+        count=len(words),
+        new=NEW,
     )
 
 

@@ -1,11 +1,14 @@
 """Encoder-decoder models: a fixed-size context vector, and attention over the encoder states (items 38 to 42)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from satchel.lessons.arithmetic import Number, Rows, Vector, attend, exact, matmul, mean, softmax, transpose
 from satchel.lessons.checks import check
-from satchel.lessons.steps import Step, format_cells, matrix, step, vector
+from satchel.lessons.steps import Step, build_step, format_cells, matrix, vector
+
+step = partial(build_step, "encoder-decoder")
 
 # Made-up encoder states after three words of the lecture's Swedish sentence.
 WORDS = ("varför", "minskar", "utsläpp")
@@ -52,35 +55,19 @@ def _fixed_context(state: list[Number], reduction: Reduction) -> list[Step]:
     context = contexts[reduction]
     question = {"last": "last encoder state", "mean": "mean of the states", "max": "element-wise maximum of the states"}
     return [
-        step(
-            "Encoder states",
-            "A recurrent encoder reads the source word by word; h_i is its hidden state after word i. These states are "
-            "made up.",
-            matrix("h", STATES, WORDS),
-        ),
+        step("Encoder states", matrix("h", STATES, WORDS)),
         step(
             "c = q(h_1 ... h_T): a fixed-size context vector",
-            "The decoder gets one vector c, the result of a function q of all encoder states: the last state, the "
-            "mean, or the element-wise maximum.",
             matrix("c", contexts.values(), contexts),
-            question=f"What is the {question[reduction]}?",
             answer=context,
+            context=question[reduction],
         ),
-        step(
-            "The bottleneck",
-            "The context vector of a source with twice as many words has the same size: the longer the source, the "
-            "less of each word it can represent. The last state also has a recency bias: the first word is the most "
-            "distant.",
-            matrix("c of the words, repeated", of_longer.values(), of_longer),
-            question="How many numbers does the context vector of a source of 100 words have?",
-            answer=len(context),
-        ),
+        step("The bottleneck", matrix("c of the words, repeated", of_longer.values(), of_longer), answer=len(context)),
         step(
             "Prediction from the fixed context vector",
-            f"P(y_i | y_<i, x) = softmax(W concat(s_i, c)), with the decoder state s_i = ({format_cells(state)}). c is "
-            "the same for every target word.",
             matrix("W", OUTPUT, TARGETS, ("s", "s", "c", "c")),
             vector("P", predict(state, context)[1], TARGETS),
+            state=format_cells(state),
         ),
     ]
 
@@ -94,39 +81,17 @@ def _attention(s_previous: list[Number], s_current: list[Number], query: Query) 
     chances_of_other = predict(s_current, results[other].outputs[0])[1]
     state = f"{'s_i' if query == 'current' else 's_{i-1}'} = ({format_cells(states[query])})"
     return [
-        step(
-            "a_ij: alignment scores",
-            f"The score of the decoder state {state} with each encoder state h_j, here the dot product. The general "
-            "score s^T W h and the additive score v^T tanh(W s + U h) have learned parameters.",
-            vector("a_i", scores, WORDS),
-            question=f"What are the three scores of {state}?",
-            answer=scores,
-        ),
-        step(
-            "alpha_i = softmax(a_i)",
-            "The softmax normalises the scores to attention weights.",
-            vector("alpha_i", weights, WORDS),
-            question="What is the sum of the attention weights?",
-            answer=1,
-        ),
-        step(
-            "c_i = sum_j alpha_ij h_j: a context vector for each target word",
-            "The context vector is the weighted sum of the encoder states: states with a high score have a large "
-            "weight.",
-            vector("c_i", context),
-        ),
+        step("a_ij: alignment scores", vector("a_i", scores, WORDS), answer=scores, state=state),
+        step("alpha_i = softmax(a_i)", vector("alpha_i", weights, WORDS), answer=1),
+        step("c_i = sum_j alpha_ij h_j: a context vector for each target word", vector("c_i", context)),
         step(
             "P(y_i | y_<i, x) = softmax(W concat(s_i, c_i) + b)",
-            "The context vector now depends on the decoder state, so it differs between target words (b is 0).",
             vector("logits", logits, TARGETS),
             vector("P", chances, TARGETS),
-            question="Which word has the highest probability?",
             answer=TARGETS[chances.index(max(chances))],
         ),
         step(
             "The query: previous or current decoder state",
-            "Bahdanau et al. score with the previous state s_{i-1}, because c_i is an input of s_i. The other lecture "
-            "scores with the current state s_i. The attention weights differ:",
             matrix("alpha_i", (results[name].weights[0] for name in states), ("s_{i-1}", "s_i"), WORDS),
             matrix("P", (chances, chances_of_other), (query, other), TARGETS),
         ),

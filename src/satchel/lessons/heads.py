@@ -1,10 +1,13 @@
 """Multi-head attention: why a single head averages, and narrow, canonical and wide heads (items 51 to 56)."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from satchel.lessons.arithmetic import Number, Rows, attend, matmul, mean
 from satchel.lessons.checks import check_heads, check_range
-from satchel.lessons.steps import Step, matrix, step
+from satchel.lessons.steps import Step, build_step, matrix
+
+step = partial(build_step, "heads")
 
 WIDEST = 1_000_000
 SENTENCE = ("cats", "chase", "mice")
@@ -33,30 +36,9 @@ def _one_or_two() -> list[Step]:
     two = [mean([VALUES[words[0]]]) + mean([VALUES[words[2]]]) for words in sentences]
     w_o = [[1, 0], [0, 1], [-1, 0], [0, -1]]
     return [
-        step(
-            "A single head averages",
-            "One softmax gives one weighted average. If the verb attends to subject and object equally, its output "
-            "does not show which is which: the reversed sentence has the same output.",
-            matrix("output at the verb", one, labels),
-            question="What is the output for cats = [1, 0] and mice = [0, 1], each with an attention weight of 1/2?",
-            answer=one[0],
-        ),
-        step(
-            "Two heads",
-            "One head attends to the subject, the other to the object; the concatenated outputs differ between the two "
-            "sentences. In the same way two heads can attend to two possible referents of a pronoun. Each head repeats "
-            "the whole computation with different parameters, like the filters of a convolution.",
-            matrix("concatenated outputs", two, labels),
-            question="One head attends only to cats, another only to mice. What are their concatenated outputs?",
-            answer=two[0],
-        ),
-        step(
-            "The output projection W^O",
-            "W^O maps the concatenated outputs back to the model width. This example subtracts the object from the "
-            "subject, and the result differs between the two sentences.",
-            matrix("W^O", w_o),
-            matrix("projected outputs", matmul(two, w_o), labels),
-        ),
+        step("A single head averages", matrix("output at the verb", one, labels), answer=one[0]),
+        step("Two heads", matrix("concatenated outputs", two, labels), answer=two[0]),
+        step("The output projection W^O", matrix("W^O", w_o), matrix("projected outputs", matmul(two, w_o), labels)),
     ]
 
 
@@ -74,26 +56,23 @@ def _shapes(k: int, h: int) -> list[Step]:
     rows = zip(formulas, projections, outputs, strict=True)
     return [
         step(
-            f"Narrow, canonical and wide heads: shapes for k = {k}, h = {h}",
-            "Narrow heads split the input into chunks of k/h and project one chunk each. Wide heads project the whole "
-            "input and keep its width. One lecture defines these two; most Transformers use canonical heads, which "
-            "project the whole input to k/h. (Another lecture says that d_k is always smaller than d_model; this does "
-            "not hold for wide heads.) For h = 1 the three are the same.",
+            "Narrow, canonical and wide heads: shapes for k = {width}, h = {heads}",
             matrix("shapes", shapes, kinds, ("input of a head", "each W_q, W_k, W_v", "concatenated width", "W^O")),
-            question=f"Width {k}, {h} heads. What is the width of the concatenated outputs of wide heads?",
             answer=h * k,
+            width=k,
+            heads=h,
         ),
         step(
             "Number of parameters",
-            "The projections to queries, keys and values of all heads, and the output projection, without biases.",
             matrix(
                 "parameters",
                 [(formula, qkv, output, qkv + output) for formula, qkv, output in rows],
                 kinds,
                 ("formula", "W_q, W_k, W_v", "W^O", "total"),
             ),
-            question=f"How many parameters do W_q, W_k and W_v of {h} canonical heads have in total, for width {k}?",
             answer=projections[1],
+            heads=h,
+            width=k,
         ),
     ]
 
@@ -119,15 +98,11 @@ def _canonical(x: Rows) -> list[list[Number]]:
 def _chunks() -> Step:
     return step(
         "The input of a narrow head",
-        "The second half of the second word changes. Narrow: the first head (columns 1 and 2) has only the first half "
-        "as input, so its output does not change. Canonical: both heads have the whole input, and both outputs change. "
-        "(The softmax has base 3, so that the outputs are fractions.)",
         matrix("x", BEFORE),
         matrix("x, changed", AFTER),
         matrix("narrow", _narrow(BEFORE)),
         matrix("narrow, changed", _narrow(AFTER)),
         matrix("canonical", _canonical(BEFORE)),
         matrix("canonical, changed", _canonical(AFTER)),
-        question="Width 4, two narrow heads. Entries 3 and 4 of a word change: which head's output changes?",
         answer=2,
     )

@@ -3,15 +3,18 @@
 Shapes: B batch, T time, D width.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from satchel.lessons.checks import check, check_range, split_words
-from satchel.lessons.steps import Matrix, Step, matrix, step, vector
+from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from satchel.models.encoder import CausalEncoder
+
+step = partial(build_step, "api")
 
 KINDS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
 WIDTH = 8
@@ -47,38 +50,28 @@ def _encoding(encoder: "CausalEncoder", ids_BT: "Tensor", sentence: tuple[str, .
         encoding_B1D, state = encoder.step(id_B1, state)
         incremental.append(encoding_B1D[0, 0].tolist())
     return [
+        step("Word embeddings", _by_word("embeddings", encoder.embed(ids_BT), sentence)),
         step(
-            "Word embeddings",
-            "Each word has an embedding that does not depend on its position or context.",
-            _by_word("embeddings", encoder.embed(ids_BT), sentence),
-        ),
-        step(
-            f"h_{count} = encode({inputs})",
-            f"One vector per word; h_{count} is the encoding of '{sentence[-1]}' in its context. The encodings have "
-            "the same width as the embeddings.",
+            "h_{count} = encode({inputs})",
             _by_word("encodings", encoder.encode(ids_BT), sentence),
-            question=f"The input has {count} vectors. How many vectors does the output have?",
             answer=count,
+            count=count,
+            inputs=inputs,
+            last=sentence[-1],
         ),
         step(
             "Encodings depend on the left context",
-            f"The change of each encoding when one word is replaced by {OTHER}: a word affects its own encoding and "
-            "those of later words, never those of earlier words.",
             matrix(
                 "largest change",
                 (_change(encoder, ids_BT, position) for position in (count - 2, count - 1)),
                 (f"w_{number} replaced" for number in (count - 1, count)),
                 _labels(count),
             ),
-            question=f"The last word is replaced. By how much does h_{count - 1} change?",
             answer=0,
+            other=OTHER,
+            previous=count - 1,
         ),
-        step(
-            "Incremental encoding",
-            "The encoder keeps a state (the hidden state of an RNN, the key-value cache of a Transformer) and encodes "
-            "one word at a time. The encodings are the same.",
-            matrix("encodings, one word at a time", incremental, sentence),
-        ),
+        step("Incremental encoding", matrix("encodings, one word at a time", incremental, sentence)),
     ]
 
 
@@ -88,11 +81,7 @@ def _prediction(encoder: "CausalEncoder", ids_BT: "Tensor", vocabulary: tuple[st
     chances_V = LanguageHead(encoder)(encoder.encode(ids_BT))[0, -1].softmax(dim=-1)
     number = ids_BT.shape[1]
     return step(
-        "Prediction",
-        f"softmax(W h_{number}) gives the probability of each word to be w_{number + 1}. The encoder is independent of "
-        "the task; the prediction layer on top of it is not. The encoder is not trained, so the probabilities are "
-        "arbitrary.",
-        vector(f"P(w_{number + 1})", chances_V.tolist(), vocabulary),
+        "Prediction", vector(f"P(w_{number + 1})", chances_V.tolist(), vocabulary), number=number, next=number + 1
     )
 
 
@@ -101,8 +90,9 @@ def _stacking(encoders: dict[str, "CausalEncoder"], kind: str, ids_BT: "Tensor")
     encodings_BTD = encoders[upper].contextualise(encoders[kind].encode(ids_BT))
     return step(
         "Encoders can be stacked",
-        f"The output of the {kind} is the input of the {upper}: both are sequences of vectors.",
         _by_word(f"{upper} on top of {kind}", encodings_BTD, _labels(ids_BT.shape[1])),
+        kind=kind,
+        upper=upper,
     )
 
 
@@ -115,11 +105,7 @@ def _comparison(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: in
         rows.append((f"{time} x {width}", _parameters(encoder), _parameters(for_longer)))
     return step(
         "Encoders are interchangeable",
-        "The inputs are the same words and the outputs have the same shape, so the layer above, a prediction layer or "
-        "another encoder, works with every kind. The parameters are shared between positions, so their number does not "
-        "depend on the length, except for the learned position embeddings of the transformer.",
         matrix("encoders", rows, encoders, ("output shape", "parameters", f"for {2 * length} words")),
-        question="A transformer replaces the rnn. What changes for the layer above it?",
         answer=("nothing", "none"),
     )
 

@@ -2,10 +2,13 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 from satchel.lessons.arithmetic import Number, exact
 from satchel.lessons.checks import check
-from satchel.lessons.steps import Step, format_cells, matrix, step, vector
+from satchel.lessons.steps import Step, build_step, format_cells, matrix, vector
+
+step = partial(build_step, "perplexity")
 
 # Maximum number of words, and smallest probability of a word: their product must be representable as a float.
 MOST = 20
@@ -25,26 +28,16 @@ def perplexity(probabilities: tuple[float, ...] = (0.25, 1 / 3, 0.25, 1 / 3)) ->
         _accuracy(chances),
         step(
             "Average negative log-likelihood",
-            "The log-probability of each word of a held-out text given the previous words, averaged over the words so "
-            "that texts of different lengths are comparable. (The slide writes the average log-likelihood, but uses "
-            "its negative, which is positive.)",
             matrix(
                 "words",
                 [(p, -loss, loss) for p, loss in zip(chances, losses, strict=True)],
                 columns=("P", "log P", "-log P"),
             ),
             vector("average", (-average, average), ("log P", "-log P")),
-            question=f"The probabilities are {format_cells(chances)}. What is the average of -log P (base e)?",
             answer=average,
+            chances=format_cells(chances),
         ),
-        step(
-            "Perplexity",
-            "The exponential of the average negative log-likelihood. Lower is better; 1 means that every word is "
-            "predicted with probability 1.",
-            vector("perplexity", [math.exp(average)]),
-            question=f"The average negative log-likelihood is {average:.3f}. What is the perplexity?",
-            answer=math.exp(average),
-        ),
+        step("Perplexity", vector("perplexity", [math.exp(average)]), answer=math.exp(average), average=average),
         *_means(chances, average),
         _zero_probability(losses),
     ]
@@ -55,12 +48,9 @@ def _accuracy(chances: list[Number]) -> Step:
     lowest = Fraction(sum(p > Fraction(1, 2) for p in chances), len(chances))
     return step(
         "Accuracy is not a sensible measure",
-        "The next word can rarely be predicted with certainty, so the accuracy is low for every model. It also ignores "
-        "the probabilities: with these probabilities of the correct words, another word may or may not be more "
-        "probable, so the accuracy can vary while the likelihood is the same.",
         vector("accuracy", (lowest, Fraction(1)), ("lowest possible", "highest possible")),
-        question=f"The correct words have P = {format_cells(chances)}. What is the lowest possible accuracy?",
         answer=lowest,
+        chances=format_cells(chances),
     )
 
 
@@ -71,22 +61,17 @@ def _means(chances: list[Number], average: float) -> list[Step]:
     return [
         step(
             "Geometric mean",
-            "Perplexity is the geometric mean of 1/P: the n-th root of the product. (The slide calls 1/P the "
-            "denominators, which they are if the numerators are 1.) A model with perplexity k is as uncertain as a "
-            "uniform choice among k words. The arithmetic mean is never smaller than the geometric mean.",
             vector("1/P", inverses),
             vector(
                 "means",
                 (product, float(product) ** (1 / count), float(sum(inverses)) / count),
                 ("product", "geometric mean", "arithmetic mean"),
             ),
-            question=f"What is the product of the denominators {format_cells(inverses)}?",
             answer=product,
+            inverses=format_cells(inverses),
         ),
         step(
             "A text twice as long",
-            "The same probabilities repeated: the likelihood of the text is squared, its perplexity is the same, "
-            "because perplexity is based on the average.",
             matrix(
                 "text",
                 [(times * count, float(1 / product) ** times, math.exp(average)) for times in (1, 2)],
@@ -101,8 +86,6 @@ def _zero_probability(losses: list[float]) -> Step:
     averages = [(p, (sum(losses) + loss) / (len(losses) + 1)) for p, loss in added]
     return step(
         "A word with probability zero",
-        "One more word with a low probability increases the perplexity; with probability 0 the perplexity is infinite. "
-        "This is why n-gram models are smoothed.",
         matrix(
             "with one more word",
             [(p, average, math.exp(average)) for p, average in averages],

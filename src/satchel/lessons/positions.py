@@ -2,11 +2,14 @@
 
 import math
 import random
+from functools import partial
 from itertools import count
 
 from satchel.lessons.arithmetic import Number, Rows, add, attend, dot
 from satchel.lessons.checks import check, check_range, split_words
-from satchel.lessons.steps import Matrix, Step, matrix, step, vector
+from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
+
+step = partial(build_step, "positions")
 
 MOST_WORDS = 12
 WIDEST = 1024
@@ -58,13 +61,9 @@ def _truncated(name: str, rows: Rows, labels: tuple[str, ...] = ()) -> Matrix:
 def _without_positions(x: Rows, sentence: tuple[str, ...]) -> Step:
     return step(
         "No notion of order",
-        "Self-attention over the words and over the reversed words: each word has the same output. In a long text (the "
-        "ballerina is very excited that she will dance in the show) a word should attend mainly to nearby words, but "
-        "without positions attention cannot depend on the distance.",
         _truncated("word embeddings", x, sentence),
         _truncated("outputs", _self_attention(x), sentence),
         _truncated("outputs, reversed words", _self_attention(x[::-1]), sentence[::-1]),
-        question="Without position encodings, the words are reversed. What changes in the output of a word?",
         answer=("nothing", "none", "same"),
     )
 
@@ -78,9 +77,6 @@ def _learned(x: Rows, sentence: tuple[str, ...]) -> list[Step]:
     return [
         step(
             "Learned position embeddings are added",
-            "Each position has an embedding that is added to the word embedding, so the same word has a different "
-            "vector at another position. The dot product of two sums has four terms: a query can match words, "
-            "positions, or both.",
             _truncated("position embeddings", p, tuple(map(str, range(len(p))))),
             _truncated("words + positions", sums, sentence),
             vector(
@@ -88,13 +84,10 @@ def _learned(x: Rows, sentence: tuple[str, ...]) -> list[Step]:
                 (*terms, dot(sums[0], sums[1])),
                 ("word.word", "word.position", "position.word", "position.position", "sum"),
             ),
-            question="Why does this work: what happens to the vector of a word at another position?",
             answer=("differ", "other vector", "another vector", "changes", "distinguish", "not the same"),
         ),
         step(
             "Choice of the position encoding",
-            "The encoding is a function f from positions to vectors, chosen as a hyperparameter; the network learns "
-            "how to use it.",
             matrix(
                 "examples",
                 (
@@ -113,22 +106,12 @@ def _sinusoids(encodings: Rows) -> list[Step]:
     width = len(encodings[0])
     labels = tuple(map(str, range(len(encodings))))
     return [
-        step(
-            "Sines and cosines",
-            "PE(pos, 2i) = sin(pos / 10000^(2i/k)) and PE(pos, 2i+1) = cos(pos / 10000^(2i/k)), for i from 0 to k/2 - "
-            "1: pairs of columns with increasing wavelengths. (The slides call i an index over dimensions; it is an "
-            "index over pairs of dimensions.)",
-            _truncated("PE", encodings, labels),
-            question="What are the first two entries of PE(0), and the first two of PE(1)?",
-            answer=(*encodings[0][:2], *encodings[1][:2]),
-        ),
+        step("Sines and cosines", _truncated("PE", encodings, labels), answer=(*encodings[0][:2], *encodings[1][:2])),
         step(
             "Constant norm",
-            "sin^2 + cos^2 = 1 for each pair, so |PE|^2 = k/2 at every position: the norm does not grow with the "
-            "position.",
             vector("|PE|^2", (dot(row, row) for row in encodings[:SHOWN]), labels[:SHOWN]),
-            question=f"k = {width}. What is the sum of the squares of PE(pos), for any position?",
             answer=width // 2,
+            width=width,
         ),
     ]
 
@@ -141,14 +124,10 @@ def _distances(encodings: Rows) -> list[Step]:
     return [
         step(
             "Dot products depend on the distance only",
-            "PE(p) . PE(q) = sum_i cos((p - q) / 10000^(2i/k)): the same for all pairs of positions with the same "
-            "distance.",
             matrix("PE(p) . PE(p + distance)", rows, (f"p = {start}" for start in starts), map(str, distances)),
         ),
         step(
             "Closer positions mostly have higher dot products",
-            "The slides say that closer words get higher dot products by default. This is a tendency: cosines are "
-            "periodic, so beyond some distance the dot product increases again. The first distance at which it does:",
             matrix("first increase", increases, columns=("k", "distance")),
         ),
     ]
@@ -167,11 +146,9 @@ def _sum(x: Rows, encodings: Rows, sentence: tuple[str, ...]) -> Step:
     width = len(x[0])
     return step(
         "Position encodings are added",
-        "Word embedding, position encoding and their sum all have width k; a concatenation would have width 2k. With "
-        "position encodings the outputs for the reversed words are different.",
         _truncated("words + PE", add(x, encodings), sentence),
         _truncated("outputs", _self_attention(add(x, encodings)), sentence),
         _truncated("outputs, reversed words", _self_attention(add(x[::-1], encodings))[::-1], sentence),
-        question=f"The word embedding and the position encoding have width {width}. What is the width of their sum?",
         answer=width,
+        width=width,
     )

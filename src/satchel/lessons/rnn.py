@@ -3,11 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from satchel.lessons.arithmetic import Number, dot, exact
 from satchel.lessons.checks import check
-from satchel.lessons.steps import Step, format_cell, format_cells, matrix, step, vector
+from satchel.lessons.steps import Step, build_step, format_cell, format_cells, matrix, vector
+
+step = partial(build_step, "rnn")
 
 LONGEST = 20
 LARGEST = 1_000_000
@@ -101,25 +104,16 @@ def _adding(numbers: list[Number]) -> list[Step]:
     }
     last_outputs = [cell.outputs(numbers)[-1] for cell in cells.values()]
     return [
-        step(
-            "One cell for every step",
-            "h_i = f(W x_i + U h_{i-1} + b): every step uses the same parameters W, U and b, and only the hidden state "
-            "is passed on. The notes draw a network that predicts w_5 from w_1 to w_4.",
-            vector("x", numbers),
-            question="What can this model do?",
-            answer=("add", "sum", "count", "total", "remember"),
-        ),
+        step("One cell for every step", vector("x", numbers), answer=("add", "sum", "count", "total", "remember")),
         step(
             "Adding each input",
-            "W = U = 1, b = 0, f the identity: the hidden state h_n is the sum of the inputs.",
             matrix("steps", zip(numbers, [Fraction(0), *sums[:-1]], sums, strict=True), columns=columns),
-            question=f"The inputs {format_cells(numbers)} are added to h_0 = 0. What is h_{len(numbers)}?",
             answer=total,
+            numbers=format_cells(numbers),
+            count=len(numbers),
         ),
         step(
             "Other activation functions",
-            "With ReLU the sum is exact (with two units, so that it may be negative). tanh is nearly linear for small "
-            "inputs only: the sum is approximate if the inputs are scaled down and the output is scaled up again.",
             matrix(
                 "last output",
                 [(output, abs(float(output) - float(total))) for output in last_outputs],
@@ -136,16 +130,16 @@ def _gated(numbers: list[Number], only: Number) -> Step:
     gates = [dot((1, -2, 1, 0), state) for state in states]
     units = [f"relu(x{offset - int(only):+d})" for offset in (1, 0, -1)]
     return step(
-        f"Adding only the value {format_cell(only)}",
-        "Three ReLU units make a gate that is 1 for this value and 0 for all other integers: the first minus twice the "
-        "second plus the third. A fourth unit counts the gates of the earlier steps.",
+        "Adding only the value {only}",
         matrix(
             "steps",
             [(x, *state, gate, h) for x, state, gate, h in zip(numbers, states, gates, outputs, strict=True)],
             columns=("x_i", *units, "count", "gate", "h_i"),
         ),
-        question=f"What is h_{len(numbers)} if only {format_cell(only)} is added, for {format_cells(numbers)}?",
         answer=outputs[-1],
+        only=format_cell(only),
+        count=len(numbers),
+        numbers=format_cells(numbers),
     )
 
 
@@ -157,24 +151,23 @@ def _length(numbers: list[Number], only: Number) -> list[Step]:
     return [
         step(
             "The number of parameters does not depend on the length",
-            "A recurrent cell has the same parameters for any length. A feed-forward network with the same number of "
-            "units has weights for each position, so its parameters grow with the length.",
             matrix(
                 "parameters",
                 [(length, cell.parameters, units * length + 2 * units) for length in lengths],
                 columns=("length", "recurrent", "feed-forward"),
             ),
-            question=f"A cell has {cell.parameters} parameters for {lengths[0]} inputs. How many for {lengths[1]}?",
             answer=cell.parameters,
+            parameters=cell.parameters,
+            length=lengths[0],
+            longer=lengths[1],
         ),
         step(
-            f"A sequence {REPETITIONS} times as long",
-            "RNNs scale to long sequences: with these weights the sums stay exact for any number of steps. The weights "
-            "are constructed by hand; whether training finds weights that do not forget is a different question.",
+            "A sequence {repetitions} times as long",
             vector(
                 f"after {len(repeated)} inputs",
                 (ADDING_RELU.outputs(repeated)[-1], cell.outputs(repeated)[-1]),
                 ("all", f"only {format_cell(only)}"),
             ),
+            repetitions=REPETITIONS,
         ),
     ]

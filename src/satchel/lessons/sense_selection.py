@@ -8,6 +8,7 @@ arithmetic as printed, lists its problems, and gives constructions with the inte
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from satchel.lessons.arithmetic import (
     Number,
@@ -23,7 +24,9 @@ from satchel.lessons.arithmetic import (
     weighted_sum,
 )
 from satchel.lessons.checks import check_above
-from satchel.lessons.steps import Matrix, Step, format_cell, matrix, step, vector
+from satchel.lessons.steps import Matrix, Step, build_step, format_cell, matrix, vector
+
+step = partial(build_step, "sense-selection")
 
 WORDS = ("that", "trick", "was", "sick")
 DIMENSIONS = ("positive", "negative", "skateboarding", "health")
@@ -120,55 +123,17 @@ def summed_output(weights: Rows) -> list[Number]:
 def _slide() -> list[Step]:
     weights = [sense_weights(word) for word in WORDS]
     return [
-        step(
-            "Two sense vectors per word",
-            "That trick was sick: sense 0 of 'sick' is positive and about skateboarding, sense 1 is negative and about "
-            "health; 'trick' is about skateboarding. (One edition spells it 'scateboarding'. The table numbers senses "
-            "from 0, the bullets below it from 1; the 'third position' is dimension 2.)",
-            _by_sense("X", X),
-        ),
-        step(
-            "Sense weights",
-            "The weight of a sense is the share of its topic in the topics of the other words: skateboarding for sense "
-            "0, health for sense 1. (In C(x_r)_{l+2} the subscript is a dimension and l starts at 0; elsewhere the "
-            "subscript is a sense.)",
-            matrix("sense weights", weights, WORDS, ("sense 0", "sense 1")),
-            question="The topics of the other words of 'sick' are (1, 0). What are the weights of its two senses?",
-            answer=weights[-1],
-        ),
-        step(
-            "Values",
-            "The values are the sentiment dimensions of the sense vectors: V = X diag(1,1,0,0).",
-            _by_sense("V", V),
-            question="What are the values? Give those of sick's two senses, 8 numbers.",
-            answer=(*V[SICK], *V[SICK + 1]),
-        ),
-        step(
-            "Keys",
-            "The keys are the topic dimensions of the sense vectors: K = X diag(0,0,1,1). (One edition prints only "
-            "five of the rows.)",
-            _by_sense("K", K),
-            question="What are the keys? Give those of sick's two senses, 8 numbers.",
-            answer=(*K[SICK], *K[SICK + 1]),
-        ),
-        step(
-            "Queries",
-            "The queries are the sense weights, computed from the topics of the other words. For 'trick' the slide "
-            "prints 2/3 and 1/3, the value for all words; without 'trick' itself it is 1/2 and 1/2. The values of "
-            "'trick' are 0, so the result does not change.",
-            _by_sense("Q, printed", PRINTED_Q),
-            _by_sense("Q, computed", Q),
-            question="But what are the queries? Give that of sick.",
-            answer=Q[SICK],
-        ),
+        step("Two sense vectors per word", _by_sense("X", X)),
+        step("Sense weights", matrix("sense weights", weights, WORDS, ("sense 0", "sense 1")), answer=weights[-1]),
+        step("Values", _by_sense("V", V), answer=(*V[SICK], *V[SICK + 1])),
+        step("Keys", _by_sense("K", K), answer=(*K[SICK], *K[SICK + 1])),
+        step("Queries", _by_sense("Q, printed", PRINTED_Q), _by_sense("Q, computed", Q), answer=Q[SICK]),
         step(
             "The printed result",
-            "The printed softmax has a single 1 and zeros elsewhere; multiplied by V and summed over all rows it gives "
-            "the sentiment 1000, short for (1, 0, 0, 0). The other edition prints an 8 x 7 matrix, which cannot be "
-            f"multiplied by the 8 rows of V; its 1 is in the column of '{ROWS[PRINTED_ONE_8X7[1]]}', whose value is 0.",
             matrix("printed softmax", printed_softmax(PRINTED_ONE), ROWS),
             _total("printed, times V, summed", summed_output(printed_softmax(PRINTED_ONE))),
             _total("8 x 7, with an eighth column of 0", summed_output(printed_softmax(PRINTED_ONE_8X7))),
+            row=ROWS[PRINTED_ONE_8X7[1]],
         ),
     ]
 
@@ -193,33 +158,23 @@ def _arithmetic(b: Number, scaled: bool) -> list[Step]:
     limit = hard_softmax(scores)
     factor = format_cell(float(b))
     return [
+        step("Check: the scores", matrix("Q K^T", scores, ROWS, ROWS), answer=scores[SICK][2]),
         step(
-            "Check: the scores",
-            "Q K^T. The queries of 'sick' match the key of its first sense, and equally the key of the first sense of "
-            "'trick'.",
-            matrix("Q K^T", scores, ROWS, ROWS),
-            question="What is the score of sick's query (0, 0, 1, 0) with the key of 'trick 0' (0, 0, 1, 0)?",
-            answer=scores[SICK][2],
-        ),
-        step(
-            f"Check: the softmax of the {'scores divided by sqrt(4)' if scaled else 'unscaled scores'}",
-            "A score of 0 does not give a weight of 0, because e^0 = 1. The sum over all rows is not 1000.",
+            "Check: the softmax of the {scores}",
             matrix("attention weights", weights, ROWS, ROWS),
             _total("times V, summed", total),
             vector("share of the positive dimension", [total[0] / sum(total)]),
-            question="According to the slide, the attention weight of 'sick', sense 0 for itself is 1. What is it?",
             answer=weights[SICK][SICK],
+            scores="scores divided by sqrt(4)" if scaled else "unscaled scores",
         ),
         step(
             "Check: larger scores",
-            f"Scores multiplied by {factor}, and the limit of infinite scores. The first senses of 'trick' and 'sick' "
-            "have the same key, so in the limit each gets the weight 1/2 in every row.",
             _total(f"scores times {factor}", summed_output(slide_weights(b))),
             matrix("limit", limit, ROWS, ROWS),
             _total("limit, summed", summed_output(limit)),
             _total("limit, row of sick", matmul(limit, V)[SICK]),
-            question="In the limit, what is the attention weight of sick's query for sick's first sense?",
             answer=limit[SICK][SICK],
+            factor=factor,
         ),
     ]
 
@@ -262,52 +217,35 @@ def _problems(b: Number) -> list[Step]:
     return [
         step(
             "Problem: the rows of a softmax sum to 1",
-            "No row of a softmax can be zero, and a row of equal scores gives uniform weights. Seven rows of the "
-            "printed matrix sum to 0.",
             vector("softmax of eight zeros", softmax([0] * 8)),
             vector("row sums of the printed matrix", map(sum, printed_softmax(PRINTED_ONE))),
-            question="What is each weight of the softmax of eight zeros?",
             answer=softmax([0] * 8)[0],
         ),
         step(
             "Problem: other words are not masked",
-            "In equation 5 the weights of other words are 0, but K and Q do not encode which word a key belongs to: "
-            "this needs a mask, or dimensions for the identity of the word. With a mask, both rows of 'sick' have the "
-            "same query, and the sum counts it twice: use one query per word, or the mean of the two rows.",
             _total("other words masked, two queries per word", summed_output(two_queries)),
             _total("other words masked, one query per word", summed_output(masked_attention(b))),
-            question="With a mask, two queries per word and infinite scores, what is the first number of the sum?",
             answer=summed_output(hard_softmax(masked))[0],
         ),
         step(
             "Problem: equation 5 is a sum of ratios",
-            "As printed, equation 5 is a sum of ratios. These are 0/0 for words without a topic; with 0/0 replaced by "
-            "0, the weights of a word do not sum to 1. The Q of the slide is a ratio of sums.",
             matrix(
                 "sense weights",
                 [(*sums, zeros, *sense_weights(word)) for (sums, zeros), word in zip(ratios, WORDS, strict=True)],
                 WORDS,
                 ("sum of ratios, 0", "sum of ratios, 1", "number of 0/0", "ratio of sums, 0", "ratio of sums, 1"),
             ),
-            question="The topics are (1, 0), (0, 0) and (1, 1). With 0/0 as 0, what are the two sums of ratios?",
             answer=ratios[0][0],
         ),
         step(
             "Problem: the queries are not a linear function of X",
-            "The sense vectors of 'that' and 'was' are 0, but their queries are not, so Q is not X W for any W. The "
-            "queries need an earlier layer: uniform attention over the other words gives their mean topics, which are "
-            "proportional to the queries. (This layer attends to later words too; with a causal mask it works for "
-            "'sick', the last word.)",
             vector("least-squares residual of Q = X W", [residual_norm(PRINTED_Q, X)]),
             matrix("mean topics", (mean(topics_of_others(word)) for word in WORDS), WORDS, DIMENSIONS[2:]),
         ),
         step(
             "Problem: sums of whole sense vectors",
-            "If the sense vectors X are summed instead of V, the result includes the topic dimensions: 1000 needs the "
-            "value projection diag(1,1,0,0).",
             _total("sense weights times X", weighted_sum(ALPHA, X)),
             _total("sense weights times V", weighted_sum(ALPHA, V)),
-            question="What is 1/2 of trick's first sense (0, 0, 1, 0) plus sick's first sense (1, 0, 1, 0)?",
             answer=weighted_sum(ALPHA, X),
         ),
     ]
@@ -366,47 +304,32 @@ def _solutions(b: Number) -> list[Step]:
     return [
         step(
             "Solution: a diagonal gate",
-            "Equation 5 without a softmax: each sense is multiplied by its weight.",
             vector("diagonal", ALPHA, ROWS),
             _by_sense("A V", matmul(diagonal_gate(), V)),
             _with_error("A V, summed", summed_output(diagonal_gate())),
-            question="How can you make this happen with attention?",
             answer=("mask", "gate", "diagonal", "sink", "log"),
         ),
         step(
             "Solution: log sense weights as scores",
-            "One query per word; the score of its own sense is the logarithm of the sense weight, and all other scores "
-            "are -inf. The softmax of these scores equals the sense weights.",
             matrix("attention weights", log_weight_attention(), WORDS, ROWS),
             _with_error("times V, summed", summed_output(log_weight_attention())),
-            question="Which score gives an attention weight of exactly 0?",
             answer="inf",
         ),
         step(
             "Approximate solution: large scores with a mask",
-            "Scores b q.k, one query per word, other words masked: the senses of 'sick' have the weights sigmoid(b) "
-            "and sigmoid(-b).",
             matrix("sick", sick, (f"b = {factor:g}" for factor in factors), ("sense 0", "sense 1")),
             _with_error("times V, summed", summed_output(masked_attention(b))),
-            question="With b = 1 the scores are 1 and 0. What are the attention weights of sick's senses?",
             answer=sick[factors.index(1.0)],
         ),
         step(
             "Approximate solution: a sink key",
-            "A ninth key (attention sink) with score 0 and value 0. Each sense attends to itself or to the sink; its "
-            "score for itself is b times (its weight - 1/2), or -b if its value is 0. Without the ninth column the "
-            "attention weights approach the printed matrix for large b.",
             matrix("attention weights", sink, ROWS, (*ROWS, "sink")),
             _with_error("times V, summed", summed_output([row[:-1] for row in sink])),
         ),
         step(
             "Solution: the Backpack",
-            "o_i = sum over words j and senses l of alpha_{lij} C(x_j)_l, with one softmax over the words for each "
-            "sense. For 'sick', sense 0 attends to 'sick' itself, and sense 1 attends to 'was', whose sense vectors "
-            "are 0. If both attend to 'sick', the output is the sum of both senses.",
             matrix("o of sick", (selected, both), ("sense 1 to 'was'", "both to 'sick'"), DIMENSIONS),
             _with_error("sentiment of the first row", select([selected], 0, 1)[0]),
-            question="What is the output if both senses, (1, 0, 1, 0) and (0, 1, 0, 1), have the weight 1?",
             answer=both,
         ),
     ]

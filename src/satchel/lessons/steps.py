@@ -4,9 +4,11 @@ import inspect
 import math
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +70,22 @@ class Step:
         return page.fragment([self])
 
 
-def step(title: str, text: str, *matrices: Matrix, question: str = "", answer: Cell | Sequence[Cell] = ()) -> Step:
-    """Return a `Step`; an answer of a single cell need not be wrapped in a tuple."""
-    expected = (answer,) if isinstance(answer, (str, int, float, Fraction)) else tuple(answer)
+@cache
+def load_texts(lesson: str) -> dict[str, Any]:
+    """Return title, source, items, and the texts and questions by title of step (templates of `str.format`)."""
+    return tomllib.loads((Path(__file__).parent / "texts" / f"{lesson}.toml").read_text(encoding="utf-8"))
+
+
+def build_step(
+    lesson: str, title: str, /, *matrices: Matrix, answer: Cell | Sequence[Cell] = (), **values: object
+) -> Step:
+    """Return the step with this title template; `values` are inserted into its title, text and question.
+
+    An answer of a single cell need not be wrapped in a tuple.
+    """
+    texts = load_texts(lesson)["steps"][title]
+    title, text, question = (part.format(**values) for part in (title, texts["text"], texts.get("question", "")))
+    expected = tuple(answer) if isinstance(answer, Sequence) and not isinstance(answer, str) else (answer,)
     return Step(title, text, matrices, question, expected)
 
 

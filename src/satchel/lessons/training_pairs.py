@@ -2,9 +2,12 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 from satchel.lessons.checks import check_range, split_words
-from satchel.lessons.steps import Step, matrix, step, vector
+from satchel.lessons.steps import Step, build_step, matrix, vector
+
+step = partial(build_step, "training-pairs")
 
 START = "<s>"
 NO_TARGET = "-"
@@ -57,21 +60,19 @@ def _chunks(words: Words, rows: list[tuple[Words, Words]], length: int) -> list[
     return [
         step(
             "Inputs and targets are shifted by one",
-            "The target at each position is the next word of the text. The first input is <s>, so that the first word "
-            "can be predicted too. Feeding the true previous words is called teacher forcing.",
             matrix("pair", (inputs, targets), ("input", "target")),
-            question=f"What is the target of '{' '.join(inputs)}' in '{' '.join(words[: length + 1])}'?",
             answer=" ".join(targets),
+            inputs=" ".join(inputs),
+            words=" ".join(words[: length + 1]),
         ),
         step(
-            f"Chunks of {length} words",
-            f"Every chunk starts with {START}: every word is predicted exactly once, but the first word of a chunk "
-            f"without its context. A short row is padded and has no targets there ({NO_TARGET}). Rows are the batch "
-            "dimension, columns the time dimension. (The slide prints its third chunk without input; the input starts "
-            f"with {START} as in the other chunks.)",
+            "Chunks of {length} words",
             matrix("rows", padded, labels),
-            question=f"The input of row {example + 1} starts with {START}. What is the target at this position?",
             answer=rows[example][1][0],
+            length=length,
+            start=START,
+            no_target=NO_TARGET,
+            number=example + 1,
         ),
     ]
 
@@ -91,28 +92,18 @@ def _losses(words: Words, rows: list[tuple[Words, Words]]) -> list[Step]:
     return [
         step(
             "All positions at once",
-            "A small model: the score of a word is 1 plus the number of its letters that occur in the context, and P "
-            "is its share of the sum of all scores. No position depends on later inputs, so one pass over the row "
-            "gives the same probabilities as each prefix separately. This is not batching: it is one sequence.",
             matrix("prefix by prefix", by_prefix, columns=("context", "target", "P", "-log P")),
             vector("one pass", target_probabilities(inputs, targets, vocabulary), targets),
-            question="How many predictions is the model trained on in one pass over row 1?",
             answer=count,
         ),
         step(
             "The loss: sum or mean",
-            "The slide defines the loss (cross-entropy) as the sum of -log P over positions, but NLLLoss() on the "
-            f"slide computes the mean by default; reduction='sum' gives the sum. Here the mean is {count} times "
-            "smaller.",
             vector("loss of row 1", (sum(losses[0]), means[0]), ("sum", "mean")),
-            question="By which number must the result of NLLLoss() be multiplied to get the sum over row 1?",
             answer=count,
+            count=count,
         ),
         step(
             "Loss of a batch",
-            f"[batch, time, classes] = [{len(rows)}, {count}, {len(vocabulary)}] is reshaped to [{len(rows) * count}, "
-            f"{len(vocabulary)}]; {len(all_losses)} positions have a target. The sum is the sum of the rows. The mean "
-            "over positions equals the mean of the row means only if all rows have the same length.",
             matrix(
                 "by row",
                 [(len(row), sum(row), mean) for row, mean in zip(losses, means, strict=True)],
@@ -124,5 +115,10 @@ def _losses(words: Words, rows: list[tuple[Words, Words]]) -> list[Step]:
                 (total, total / len(all_losses), sum(means) / len(means)),
                 ("sum", "mean over positions", "mean of means"),
             ),
+            rows=len(rows),
+            count=count,
+            vocabulary=len(vocabulary),
+            positions=len(rows) * count,
+            targets=len(all_losses),
         ),
     ]
