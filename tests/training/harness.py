@@ -31,7 +31,7 @@ from tests.faults.system import fork, wait_for
 
 STARTING, TRAINING, SAVING, DONE = range(4)
 PHASES = ("starting", "training", "saving", "done")
-FINISHED = 5  # the exit code of a process that found nothing left to do
+FINISHED = 5  # exit code of a process whose training was finished
 
 STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY, KEEP = 20, 4, 3, 2
 SETTINGS: dict[str, Any] = {
@@ -50,7 +50,7 @@ OWN: dict[str, dict[str, Any]] = {
     "window": {"model.window": 3},
 }
 
-# What is done around a training's n-th save.
+# Context around the n-th save of a training.
 Around = Callable[[int], AbstractContextManager[object]]
 
 
@@ -60,16 +60,16 @@ def undisturbed(number: int) -> AbstractContextManager[object]:
 
 
 class Board:
-    """Numbers that a training writes and others read, whatever becomes of it."""
+    """Shared memory in which a training writes its stage, readable after it was killed."""
 
     NAMES = ("phase", "began", "step", "saves", "saved", "mark")
 
-    phase: int  # where it is
-    began: int  # the step that it went on from
-    step: int  # steps that are done
-    saves: int  # saves that were begun
-    saved: int  # the step of the last save that was completed
-    mark: int  # what a test itself wants to know
+    phase: int  # current stage
+    began: int  # step at which it resumed
+    step: int  # number of finished steps
+    saves: int  # number of started saves
+    saved: int  # step of the last finished save
+    mark: int  # set by tests
 
     def __init__(self) -> None:
         self.__dict__["_cells"] = np.frombuffer(mmap.mmap(-1, 8 * len(self.NAMES)), np.int64)
@@ -83,7 +83,7 @@ class Board:
 
 @contextlib.contextmanager
 def watched(board: Board, around: Around = undisturbed) -> Iterator[None]:
-    """Write on the board where trainings are. They are told nothing, and do what they always do."""
+    """Record the stage of trainings on the board without changing them."""
     real = loop.Trainer.run
 
     def run(trainer: loop.Trainer) -> loop.StopReason:
@@ -114,7 +114,7 @@ def watched(board: Board, around: Around = undisturbed) -> Iterator[None]:
 
 @contextlib.contextmanager
 def other_numbers() -> Iterator[None]:
-    """Be where random numbers that nobody chose are others than anywhere else: no training may depend on them."""
+    """Change the global random seeds, on which no training may depend."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.seed()
         yield
@@ -122,7 +122,7 @@ def other_numbers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Put something in the place of another for a while; a child process has no fixtures that would do it."""
+    """Replace an attribute within a context; for child processes, which have no fixtures."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -132,7 +132,7 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def begin(text: Path, kind: str, out: Path, steps: int = STEPS, **settings: Any) -> Path:
-    """Make a run that was killed before its first step was done, and return it."""
+    """Create a run and kill it before its first step."""
     tree = {**SETTINGS, **OWN.get(kind, {}), **settings}
     planned = api.plan(text, model=kind, tokenizer="char", steps=steps, settings=tree)
 
@@ -152,7 +152,7 @@ def write_text(folder: Path) -> Path:
 
 
 def step_vectors(run: Path, board: Board | None = None, around: Around = undisturbed, **options: Any) -> int:
-    """Go on with a run; return FINISHED where there was nothing to do."""
+    """Resume a run; return FINISHED if its training is finished."""
     with watched(board or Board(), around), other_numbers():
         try:
             api.resume(run, **options)
@@ -163,12 +163,12 @@ def step_vectors(run: Path, board: Board | None = None, around: Around = undistu
     return 0
 
 
-# --- what came of it -------------------------------------------------------------------------------
+# --- outcome of a run -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run to the last bit, but for the time it took."""
+    """The exact contents of a finished run, except for times."""
 
     model: str  # the sha256 of the file
     state: dict[str, str]  # the sha256 of each file of the last checkpoint
@@ -192,12 +192,12 @@ def sha256(data: bytes) -> str:
 
 
 def curve(run: Path) -> dict[int, tuple[str, str]]:
-    """Return the losses by step. The last line of a step counts; only the last line of all may be torn."""
+    """Return the losses by step. The last line of a step counts; only the last line of the file may be incomplete."""
     *lines, torn = (run / "metrics.jsonl").read_bytes().split(b"\n")
     del torn
     found: dict[int, tuple[str, str]] = {}
     for line in lines:
-        # A line that a killed process did not finish is followed by a whole one.
+        # An incomplete line of a killed process is followed by a complete one.
         with contextlib.suppress(json.JSONDecodeError):
             tree = json.loads(line)
             found[tree["step"]] = (tree["train_loss"].hex(), tree["valid_loss"].hex())
@@ -210,7 +210,7 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def leftovers(run: Path) -> list[str]:
-    """Return what is unfinished in a run, or half gone."""
+    """Return the incomplete files and folders of a run."""
     return sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.name.startswith("."))
 
 
@@ -219,19 +219,19 @@ def arrays_of(path: Path) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
-# --- striking --------------------------------------------------------------------------------------
+# --- sending signals --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Strike:
-    """Where a training was when a signal hit it."""
+    """The stage of a training when a signal was sent."""
 
     phase: int
     step: int
 
 
 def strike(child: int, board: Board, rng: random.Random, number: int = signal.SIGKILL) -> bool:
-    """Send a signal at a random moment, of a save or of a few steps; return whether it still ran."""
+    """Send a signal at a random time during a save or a few steps; return whether the process was running."""
     if rng.random() < 0.6:
         saves = rng.choice([1, 2, 2, 3])
         found = wait_until(child, lambda: board.phase == SAVING and board.saves >= saves)
@@ -246,7 +246,7 @@ def strike(child: int, board: Board, rng: random.Random, number: int = signal.SI
 
 
 def wait_until(child: int, condition: Callable[[], bool]) -> bool:
-    """Wait until a child is where it should be; return whether it came there."""
+    """Wait until a child process reaches a stage; return whether it did."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if condition():
@@ -262,7 +262,7 @@ def is_running(child: int) -> bool:
 
 
 def enough(strikes: list[Strike], count: int) -> bool:
-    """Return whether there were so many strikes, a fifth of them at least within steps and a fifth within saves.
+    """Return whether there were enough strikes, at least a fifth during steps and a fifth during saves.
 
     A loop whose strikes all land before the first step would show nothing.
     """
@@ -272,7 +272,7 @@ def enough(strikes: list[Strike], count: int) -> bool:
 
 
 def train_through(run: Path, rng: random.Random, strikes: list[Strike], count: int) -> None:
-    """Train a run to its end through kills, each of which is added to `strikes`, until there are enough."""
+    """Train a run to its end while killing it; each kill is added to `strikes`, until there are enough."""
     reached = 0
     while True:
         board = Board()
@@ -295,7 +295,7 @@ def copied(run: Path, to: Path) -> Path:
 
 
 def step_of(run: Path) -> int:
-    """Return the step of the newest sound checkpoint, or 0."""
+    """Return the step of the newest intact checkpoint, or 0."""
     try:
         return checkpoint.read_newest(run).step
     except RunError:
@@ -303,7 +303,7 @@ def step_of(run: Path) -> int:
 
 
 def rewrite(folder: Path, name: str, change: Callable[[dict[str, tensors.Array]], object]) -> None:
-    """Change arrays of a checkpoint so that nobody can tell: its sums fit."""
+    """Change arrays of a checkpoint and update its checksums."""
     arrays, metadata = tensors.read(folder / name)
     arrays = {key: np.array(array) for key, array in arrays.items()}
     change(arrays)

@@ -74,9 +74,9 @@ def test_bpe_dropout_and_noise_differ_between_steps(tokenizer: Tokenizer) -> Non
     made = job("translate", tokenizer)
     first, again = (made.batch(0) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    later = made.batch(made.steps_per_epoch)  # perhaps the same pairs, but not the same pieces
+    later = made.batch(made.steps_per_epoch)  # possibly the same pairs, with other subwords
     assert first.inputs.shape != later.inputs.shape or not torch.equal(first.inputs, later.inputs)
-    # What is read is changed, what is to be said is not: it spells words of the text.
+    # Noise changes the inputs and not the targets, which are words of the text.
     for row in first.targets:
         said = tokenizer.decode([int(id_) for id_ in row if id_ >= 0 and id_ != tokenizer.boundary])
         assert set(said.split()) <= set(TEXT.split())

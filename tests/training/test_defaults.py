@@ -141,6 +141,6 @@ def test_a_translator_of_few_pairs_is_small_for_any_budget() -> None:
     for minutes in (5, 20):
         widths = [width(tokens, minutes) for tokens in (20, 2_000, 20_000, 100_000)]
         assert widths == sorted(widths)
-    # More pairs take longer to read: at last the time decides.
+    # With more pairs, an epoch takes longer, and the budget limits the size.
     assert width(100_000, 5) < width(100_000, 20)
     assert width(1_000_000, 5) <= width(100_000, 5)

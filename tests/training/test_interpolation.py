@@ -64,7 +64,7 @@ def test_the_ngram_model_is_that_of_the_text_and_the_gate_is_fitted(poem: Path, 
     assert ngram is not None
     ids = np.array([model.tokenizer.boundary, *model.tokenizer.encode("The cat sat").ids])
     np.testing.assert_array_equal(ngram.score(ids).logprobs, counted.score("The cat sat").logprobs)
-    # The same lines are in all parts of the poem: the n-gram knows them by heart, and the network does not yet.
+    # All parts of the poem have the same lines: the n-gram model predicts them, the network does not yet.
     assert model.score(VERSE).notes["gate"].mean() < 0.3
     assert "; n-gram: up to 2 preceding tokens" in model.evaluate(poem).context
 

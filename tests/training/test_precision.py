@@ -56,7 +56,7 @@ def test_cross_entropy_sums_in_float32_what_it_multiplies_in_bfloat16(arrives: t
     with torch.autocast("cpu", torch.bfloat16):
         found = cross_entropy(hidden.to(arrives), weight, targets, bias, smoothing=0.1, at_once=5000)
     assert found.dtype == torch.float32
-    # Each score is off by up to one part in 256; a sum of 3,000 losses in bfloat16 would be off by far more.
+    # Logits have a relative error of up to 1/256; a sum of 3,000 losses in bfloat16 would have a far larger one.
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
     for mine, theirs in zip(torch.autograd.grad(found, [hidden, weight, bias]), wanted, strict=True):
         assert mine.dtype == torch.float32

@@ -22,7 +22,7 @@ SETTINGS = {
     "model.heads": 2,
     "model.layers": 1,
     "model.context": 16,
-    "model.dropout": 0.0,  # each process leaves out other numbers
+    "model.dropout": 0.0,  # dropout masks differ between processes
     "training.batch_tokens": 128,
     "training.threads": 1,
     "training.evaluate_every": 10,
@@ -38,7 +38,7 @@ def poem(tmp_path: Path) -> Path:
 
 
 def start(text: Path, out: Path, *options: str, restarts: int = 0, **settings: Any) -> "subprocess.Popen[str]":
-    """Return two processes that train one network."""
+    """Start two processes that train one network."""
     given = [f"--set={key}={value}" for key, value in {**SETTINGS, **settings}.items()]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}"]
     train = ["-m", "satchel", "train", str(text), "--tokenizer", "char", "-o", str(out), *given, *options]
@@ -94,14 +94,14 @@ def test_a_killed_process_starts_again_from_the_last_checkpoint_with_the_same_bi
     finished(killed)
     last = "checkpoints/step-0000000400/model.safetensors"
     assert (tmp_path / "killed" / last).read_bytes() == (tmp_path / "whole" / last).read_bytes()
-    # Where it was started again, steps were measured twice.
+    # After a restart, steps are measured twice.
     lines = [json.loads(line)["step"] for line in (tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()]
     assert sorted(set(lines)) == list(range(10, 401, 10))
     assert satchel.load(tmp_path / "killed").evaluate() == satchel.load(tmp_path / "whole").evaluate()
 
 
 def workers(parent: int) -> list[int]:
-    """Return the processes that a launcher has started, in their order."""
+    """Return the processes started by torchrun, in order."""
     found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     named = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found}
     return sorted(pid for pid, line in named.items() if b"satchel" in line)
@@ -119,7 +119,7 @@ def test_a_process_without_torchrun_is_rank_0_of_1(monkeypatch: pytest.MonkeyPat
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     assert launch() == Launch()
-    monkeypatch.setenv("WORLD_SIZE", "4")  # some schedulers set it for everything they start
+    monkeypatch.setenv("WORLD_SIZE", "4")  # some schedulers set it for all processes
     assert launch().is_first
     for name, value in (("RANK", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")):
         monkeypatch.setenv(name, value)

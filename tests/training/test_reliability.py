@@ -80,12 +80,12 @@ FAMILIES = ["dan", "window", "gru", "lstm", "transformer"]
 
 
 def counts(short: int, full: int) -> pytest.MarkDecorator:
-    """Return a test in two sizes: for every commit, and for a night."""
+    """Parametrise a test with a short and a slow number of repetitions."""
     return pytest.mark.parametrize("count", [short, pytest.param(full, marks=pytest.mark.slow)])
 
 
 class Runs:
-    """Runs at their beginning and at their undisturbed end, each made once."""
+    """Prepared runs, and the results of their uninterrupted training; each is computed once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -93,7 +93,7 @@ class Runs:
         self._made: dict[str, tuple[Path, Path]] = {}
 
     def made(self, kind: str, **options: Any) -> tuple[Path, Path]:
-        """Return a run that was never trained, and what it becomes if nothing happens to it."""
+        """Return an untrained run and the outcome of its uninterrupted training."""
         name = "-".join([kind, *(f"{key}={value}" for key, value in sorted(options.items()))])
         if name not in self._made:
             fresh = begin(self.text, kind, self.folder / name, **options)
@@ -113,17 +113,17 @@ MEMORY = Path("/dev/shm")
 
 
 def new_place() -> Iterator[Path]:
-    """A folder in memory, where there is such a thing: a process that is killed cannot tell, and it is quicker."""
+    """A folder in memory if available, which is faster; killing a process does not depend on it."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         yield Path(folder)
 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Runs]:
-    """The runs of this file. One thread, before the first fork: a child has no other threads to wait for."""
+    """The runs of this module. Torch uses one thread before the first fork, as threads do not survive a fork."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    # A sample of a few tokens disturbs as much as a long one.
+    # Short samples suffice.
     with patched(jobs, "SAMPLE_TOKENS", 4):
         for folder in new_place():
             yield Runs(folder)
@@ -136,7 +136,7 @@ def place() -> Iterator[Path]:
     yield from new_place()
 
 
-# --- killed at random: T1 --------------------------------------------------------------------------
+# --- kills at random times: T1 --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -154,7 +154,7 @@ def test_a_training_killed_again_and_again_ends_with_the_same_bits(
 
 
 def one_more(trainer: loop.Trainer) -> None:
-    """Feed each step the batch of the next."""
+    """Train each step on the batch of the next step."""
     usual = trainer.job.loss
     trainer.job.loss = lambda step, shard, shards: usual(step + 1, shard, shards)  # type: ignore[method-assign]
 
@@ -178,7 +178,7 @@ def forgets_a_moment(run: Path) -> None:
     "kind", ["transformer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in FAMILIES[:-1])]
 )
 def test_a_different_batch_dropout_mask_or_parameter_changes_the_bits(kind: str, made: Runs, place: Path) -> None:
-    """The control of every comparison here: what is nearly the same training is not equal to it."""
+    """Control of the comparisons in this module: almost identical trainings are not equal."""
     half = made.fresh(kind, place / "half")
     assert step_vectors(half, should_stop=stopping_at(7)) == 0
     expected = made.outcome(kind)
@@ -241,9 +241,9 @@ def test_a_real_command_killed_again_and_again_ends_with_the_same_bits(kind: str
     assert outcome(run) == made.outcome(kind, **options)
 
 
-# --- killed at every call of a save: T2, T15, T21 ------------------------------------------------------
+# --- kills at every system call of a save: T2, T15, T21 ------------------------------------------------------
 
-# A short training: saves after 2, 4 and 6 steps, all of which are the best so far; each removes what is too old.
+# A short training with saves after steps 2, 4 and 6, each the best so far; each removes old checkpoints.
 SHORT: dict[str, Any] = {
     "steps": 6, "training.checkpoint_every": 2, "training.evaluate_every": 2, "training.keep": 1,
 }  # fmt: skip
@@ -252,7 +252,7 @@ SAVES = {"first": 1, "middle": 2, "last": 3}
 
 @contextlib.contextmanager
 def at_save(number: int, now: int, **moments: Fault) -> Iterator[None]:
-    """Put faults at the calls of one save."""
+    """Inject faults into the system calls of one save."""
     if now == number:
         with faulty(**moments):
             yield
@@ -261,7 +261,7 @@ def at_save(number: int, now: int, **moments: Fault) -> Iterator[None]:
 
 
 def calls_of_saves(run: Path, **options: Any) -> dict[int, list[str]]:
-    """Return the names of the calls that each save of a run makes; the run is trained."""
+    """Train a run and return the names of the system calls of each save."""
     names: dict[int, list[str]] = {}
 
     @contextlib.contextmanager
@@ -275,7 +275,7 @@ def calls_of_saves(run: Path, **options: Any) -> dict[int, list[str]]:
 
 
 def chosen(names: list[str], every: bool) -> list[int]:
-    """Return the numbers of all calls; or of the first of each kind, and of those that give a thing its name."""
+    """Return the indices of all system calls; or of the first of each kind and of all renames."""
     return [
         k
         for k, name in enumerate(names, start=1)
@@ -312,7 +312,7 @@ def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_one_before(
             steps.append(step_of(run))
             again = Board()
             try:
-                # T15: the lock of the dead is no lock.
+                # T15: the lock of a killed process is released.
                 assert step_vectors(run, again) in (0, FINISHED)
                 assert again.phase == STARTING or again.began >= board.saved
                 assert outcome(run) == expected
@@ -320,13 +320,13 @@ def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_one_before(
             except (RunError, AssertionError) as error:
                 lost.append(f"{where}: {str(error)[:300]}")
     assert not lost, f"{len(lost)} of {len(steps)}:\n" + "\n".join(lost)
-    # Once a checkpoint is there it stays, and both sides of that moment were tried.
+    # A checkpoint that exists is not lost; kills before and after its creation were tried.
     assert steps == sorted(steps)
     assert set(steps) == {2 * number - 2, 2 * number}
 
 
 def costs_by_step(costs: dict[int, float]) -> Callable[[loop.Trainer], None]:
-    """Return what makes a training believe that it does as these costs say."""
+    """Return a function that replaces the validation losses of a training."""
 
     def change(trainer: loop.Trainer) -> None:
         trainer.job.validate = lambda: loop.ValidationResult(costs[trainer.state.step])  # type: ignore[method-assign]
@@ -336,7 +336,7 @@ def costs_by_step(costs: dict[int, float]) -> Callable[[loop.Trainer], None]:
 
 @contextlib.contextmanager
 def believing(costs: dict[int, float]) -> Iterator[None]:
-    """Make trainings measure what is given; the best is then where a test wants it."""
+    """Replace the validation losses, so that the best step is known."""
     real = loop.Trainer.run
 
     def run(trainer: loop.Trainer) -> loop.StopReason:
@@ -347,7 +347,7 @@ def believing(costs: dict[int, float]) -> Iterator[None]:
         yield
 
 
-# The best is the second save, at step 4; the third prunes what is neither the last nor the best.
+# The second save, at step 4, is the best; the third removes checkpoints that are neither last nor best.
 BEST_IN_THE_MIDDLE = {2: 3.0, 4: 1.0, 6: 2.0, 8: 2.5}
 FOUR_SAVES = {**SHORT, "steps": 8}
 
@@ -355,7 +355,7 @@ FOUR_SAVES = {**SHORT, "steps": 8}
 @pytest.mark.parametrize("number", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 @sweeps
 def test_the_best_parameters_survive_a_kill_at_any_call(number: int, every: bool, made: Runs, place: Path) -> None:
-    """T21: at no moment are there fewer sound checkpoints than are to be kept, and the best is among them."""
+    """T21: at any time, the required number of intact checkpoints exists, and the best one."""
     with believing(BEST_IN_THE_MIDDLE):
         names = calls_of_saves(made.fresh("dan", place / "whole", **FOUR_SAVES))[number]
         expected = outcome(place / "whole")
@@ -390,7 +390,7 @@ def is_sound(folder: Path) -> bool:
 
 @sweeps
 def test_incomplete_files_of_a_killed_save_are_removed(every: bool, made: Runs, place: Path) -> None:
-    """T21. Who stops a training makes a save after a step that has none otherwise; a second signal ends that one."""
+    """T21: an interruption saves after a step without a regular save; a second signal kills that save."""
     names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT), should_stop=stopping_at(3))[2]
     wrong: list[str] = []
     left = 0
@@ -408,7 +408,7 @@ def test_incomplete_files_of_a_killed_save_are_removed(every: bool, made: Runs, 
     assert wrong == []
 
 
-# --- a disk that refuses: T8, T9, T10 ---------------------------------------------------------------------
+# --- disk errors: T8, T9, T10 ---------------------------------------------------------------------
 
 CODES = [errno.ENOSPC, errno.EIO, errno.EDQUOT]
 
@@ -446,7 +446,7 @@ def test_a_save_that_fails_at_any_call_is_reported_and_training_continues(
         assert leftovers(run) == []
         assert outcome(run) == expected, where
         told = any("could not save" in note and os.strerror(code) in note for note in notes)
-        # A folder that cannot be made because it is there, or an old one that cannot be looked at, spoils no save.
+        # Failures to create an existing folder or to list an old one do not affect a save.
         if not told and is_done == [False]:
             untold.append(where)
         failures += told
@@ -458,7 +458,7 @@ def test_a_save_that_fails_at_any_call_is_reported_and_training_continues(
 def test_the_best_parameters_become_the_model_even_if_their_first_save_failed(
     code: int, made: Runs, place: Path
 ) -> None:
-    """The weights of a save that failed are gone; those that the run calls its best are always there."""
+    """The parameters of a failed save are lost; the best parameters named by the run always exist."""
     with believing(BEST_IN_THE_MIDDLE):
         names = calls_of_saves(made.fresh("dan", place / "counted", **FOUR_SAVES))[2]
         wrong: list[str] = []
@@ -480,7 +480,7 @@ def command(*arguments: str | Path) -> int:
 
 
 def refused_from(first: int, code: int = errno.ENOSPC) -> Fault:
-    """Return a disk that is full from a call on."""
+    """Return a fault: the disk is full from a given system call on."""
 
     def fault(number: int, name: str) -> None:
         if number >= first and not name.startswith("clear"):
@@ -561,7 +561,7 @@ def test_training_continues_on_a_full_disk(place: Path, made: Runs) -> None:
 
 
 def interrupted_at(made: Runs, to: Path, step: int = 5, **options: Any) -> Path:
-    """Return a run that was stopped in good order, with the checkpoint of that step and one before."""
+    """Return an interrupted run with two checkpoints."""
     run = made.fresh("dan", to, **{**SHORT, "training.keep": 2, **options})
     assert step_vectors(run, should_stop=stopping_at(step)) == 0
     assert [int(path.name[-3:]) for path in checkpoints(run)] == [step - 1, step]
@@ -570,7 +570,7 @@ def interrupted_at(made: Runs, to: Path, step: int = 5, **options: Any) -> Path:
 
 @contextlib.contextmanager
 def unreadable(folder: Path, at: str) -> Iterator[None]:
-    """Make the files of a folder fail when they are opened, or when they are read."""
+    """Let opening or reading the files of a folder fail."""
     real_open, real_file = os.open, open
 
     def open_descriptor(path: Any, *args: Any, **options: Any) -> int:
@@ -622,7 +622,7 @@ def test_an_unreadable_checkpoint_is_reported_and_skipped(
 
 
 def test_a_read_only_folder_is_an_error_before_training(made: Runs, place: Path) -> None:
-    """T10. A run's own folder has to be written to as well: a training whose saves all fail is worth nothing."""
+    """T10: the run folder must be writable, as a training without saves is useless."""
     os.chmod(place, 0o755)
     run = made.fresh("dan", place / "run", **SHORT)
     text = place / "text.txt"
@@ -634,7 +634,7 @@ def test_a_read_only_folder_is_an_error_before_training(made: Runs, place: Path)
     board = Board()
 
     def tried(arguments: list[str | Path]) -> int:
-        if os.getuid() == 0:  # who may write everywhere
+        if os.getuid() == 0:  # root may write everywhere
             os.setgid(65534)
             os.setuid(65534)
         with watched(board):
@@ -654,7 +654,7 @@ def test_a_read_only_folder_is_an_error_before_training(made: Runs, place: Path)
 
 
 def told(work: Callable[[], object], where: Path) -> tuple[int, str]:
-    """Do some work in a child process; return how it left, and what it said on stderr."""
+    """Run a function in a child process; return its exit status and its standard error."""
 
     def child() -> object:
         handle = where.open("w")
@@ -673,7 +673,7 @@ def told(work: Callable[[], object], where: Path) -> tuple[int, str]:
 
 
 def by_command(run: Path, board: Board, around: Callable[[int], Any] = lambda number: contextlib.nullcontext()) -> int:
-    """Go on with a run as the command line does, its signals and all; return its exit code."""
+    """Resume a run by the command line, with its signal handlers; return the exit code."""
     arguments = ["satchel", "train", "--resume", str(run)]
     with watched(board, around), other_numbers(), patched(sys, "argv", arguments):
         try:
@@ -705,7 +705,7 @@ def test_a_signal_at_any_time_saves_all_steps_and_ends_the_training(
             left = wait_for(child)
             assert time.monotonic() - began < 5
             if board.phase == STARTING:
-                break  # what was reached before had been the end
+                break  # the training was finished
             assert board.began == reached
             reached = step_of(run)
             assert reached == board.step, "a step was lost"
@@ -721,7 +721,7 @@ def test_a_signal_at_any_time_saves_all_steps_and_ends_the_training(
 
 @contextlib.contextmanager
 def signalled(save: int, number: int, at: tuple[int, ...], now: int) -> Iterator[None]:
-    """Send this process a signal at some calls of a save."""
+    """Send this process a signal at given system calls of a save."""
 
     def fault(k: int, name: str) -> None:
         del name
@@ -744,7 +744,7 @@ def test_a_signal_during_a_save_lets_it_finish(number: int, code: int, every: bo
         child = fork(partial(by_command, run, board, partial(signalled, 2, number, (k,))))
         assert wait_for(child) == code
         assert time.monotonic() - began < 5
-        # The save of step 4 was finished, and that of the step that had begun was the only one after it.
+        # The save of step 4 was finished, followed by one save of the step in progress.
         assert (board.saves, board.saved) == (3, 5)
         assert step_of(run) == 5
         assert all(map(is_sound, checkpoints(run)))
@@ -770,7 +770,7 @@ def test_a_second_signal_exits_at_once_and_the_previous_checkpoint_is_intact(
         began = time.monotonic()
         assert wait_for(child) == code
         assert time.monotonic() - began < 1
-        # It did not wait for the save that it was in.
+        # It did not wait for the running save.
         assert (board.phase, board.saves) == (SAVING, 2)
         reached.append(step_of(run))
         assert step_vectors(run) == 0
@@ -781,7 +781,7 @@ def test_a_second_signal_exits_at_once_and_the_previous_checkpoint_is_intact(
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
 def test_a_signal_in_the_first_step_saves_too(number: int, code: int, made: Runs, place: Path) -> None:
-    """A step may take long: the first one after a start is worth as much as any other."""
+    """The first step after a start must be saved too, as a step may take long."""
     run = made.fresh("dan", place / "run", **SHORT)
     real = loop.Trainer.run
 
@@ -831,14 +831,14 @@ def test_a_jumping_clock_changes_only_the_reported_time(made: Runs, place: Path)
         assert step_vectors(run) == 0
     assert outcome(run) == made.outcome("gru")
     seconds = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_bytes().strip().split(b"\n")]
-    assert seconds != sorted(seconds)  # the clock did jump
+    assert seconds != sorted(seconds)  # the clock jumped
 
 
 # --- damage: T11, T12, T14 ----------------------------------------------------------------------------------
 
 
 class Damaged:
-    """A run of two checkpoints, the newest of which is damaged in one way after another."""
+    """A run with two checkpoints, of which the newest is damaged."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -855,7 +855,7 @@ class Damaged:
         shutil.move(run / "aside", self.newest)
 
     def falls_back(self, name: str, data: bytes) -> str:
-        """Return what went wrong when a file of the newest checkpoint held other bytes."""
+        """Return the error for a file of the newest checkpoint with other contents."""
         (self.newest / name).write_bytes(data)
         try:
             told = saving.restore(self.run, self.again)
@@ -877,7 +877,7 @@ def damaged(place: Path) -> Damaged:
 
 
 def places(data: bytes, rng: random.Random) -> Iterator[int]:
-    """Return random places of a file; half of them in its header, where it has one."""
+    """Return random offsets in a file; half of them in its header, if it has one."""
     header = 8 + int.from_bytes(data[:8], "little")
     while True:
         yield rng.randrange(len(data))
@@ -900,14 +900,14 @@ def test_a_flipped_bit_in_a_checkpoint_is_detected_and_the_previous_one_is_used(
                 wrong.append(f"{name}, bit {bit} of byte {place} of {len(data)}: {fault}")
     assert tried == count
     assert not wrong, f"{len(wrong)} of {count}:\n" + "\n".join(wrong[:20])
-    assert damaged.falls_back(name, data) == "went on from step 12"  # where nothing is flipped
+    assert damaged.falls_back(name, data) == "went on from step 12"  # without a flipped bit
 
 
 @counts(8, 50)
 def test_a_truncated_emptied_or_extended_checkpoint_is_detected(count: int, damaged: Damaged) -> None:
     for name, data in damaged.files.items():
         others = [data[: len(data) * part // count] for part in range(count)]
-        # That the manifest's last line has no end is no damage.
+        # A missing newline at the end of the manifest is not damage.
         others += [data[:-2] if name == durable.MANIFEST else data[:-1], data + b"\0", data + data, bytes(len(data))]
         for other in others:
             assert not damaged.falls_back(name, other), f"{name}, {len(other)} of {len(data)} bytes"
@@ -929,7 +929,7 @@ def flip_the_middle(path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_rewritten_when_its_step_is_repeated(made: Runs, place: Path) -> None:
-    """Else it would count as one of those that are kept, and sound ones would be removed for it."""
+    """Otherwise intact checkpoints would be removed in its favour."""
     run = interrupted_at(made, place / "run", step=5)
     flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
     flip_the_middle(checkpoints(run)[-2] / checkpoint.MODEL)
@@ -992,11 +992,11 @@ def test_if_all_checkpoints_are_missing_training_does_not_restart(
         assert "no checkpoint" in capsys.readouterr().err
 
 
-# --- another training than the one that was begun: T16 ------------------------------------------------------
+# --- modified runs: T16 ------------------------------------------------------
 
 
 def seal(run: Path) -> None:
-    """Make the manifest of a run fit its files: somebody changed them on purpose."""
+    """Update the manifest of a run to its changed files, as an attacker would."""
     manifest = json.loads((run / durable.MANIFEST).read_bytes())
     for name in manifest["files"]:
         path = run / name
@@ -1071,7 +1071,7 @@ def test_a_modified_run_is_not_resumed_and_the_modified_file_is_named(
 def test_resume_accepts_no_settings(
     options: list[str], made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would be ignored, and whoever gave it would believe that it counts."""
+    """Otherwise the setting would be ignored without notice."""
     run = interrupted_at(made, place / "run")
     assert command("train", "--resume", run, *options) == 2
     assert options[0] in capsys.readouterr().err
@@ -1087,7 +1087,7 @@ def test_a_resumed_run_keeps_its_number_of_threads(made: Runs, place: Path) -> N
         yield
 
     run = interrupted_at(made, place / "run")
-    # Not in a child: one that is forked has none of the threads it would wait for.
+    # Not in a child process, as threads do not survive a fork.
     torch.set_num_threads(2)
     assert step_vectors(run, around=asked) == 0
     assert seen == {1}
@@ -1095,11 +1095,11 @@ def test_a_resumed_run_keeps_its_number_of_threads(made: Runs, place: Path) -> N
     assert outcome(run) == made.outcome("dan", **{**SHORT, "training.keep": 2})
 
 
-# --- every step, every rhythm: T17, T18, T19 ----------------------------------------------------------------
+# --- interruptions at every step: T17, T18, T19 ----------------------------------------------------------------
 
 
 RHYTHMS: dict[str, dict[str, Any]] = {
-    # 400 ids make 8 steps of 48: the epochs end at 8 and 16 of 20 steps, and the rate rises until step 5.
+    # 400 ids are 8 steps of 48: epochs end at steps 8 and 16 of 20, and the warm-up ends at step 5.
     "epochs": {"steps": None, "epochs": 2.4, "warmup": 0.25, "decay": 0.5},
     "accumulate": {"steps": 10, "accumulate": 3, "batch_tokens": 96},
     "documents": {"steps": 12, "stream": False},
@@ -1172,7 +1172,7 @@ def test_saves_validations_and_samples_do_not_change_the_losses(
     assert set(curve(other)[3]) & common[3] == set()
 
 
-# --- losses that are none: T23 ------------------------------------------------------------------------------
+# --- invalid losses: T23 ------------------------------------------------------------------------------
 
 
 def all_finite(trainer: loop.Trainer) -> bool:
@@ -1198,7 +1198,7 @@ def one_gradient(trainer: loop.Trainer) -> None:
 
 @contextlib.contextmanager
 def spoiled(trainer: loop.Trainer, steps: set[int], spoil: Callable[[loop.Trainer], None]) -> Iterator[None]:
-    """Spoil gradients, after they are computed and before anybody looks at them."""
+    """Change the gradients between the backward pass and the check of their norm."""
     real = torch.nn.utils.get_total_norm
 
     def norm(gradients: Any) -> Any:
@@ -1225,7 +1225,7 @@ BAD: dict[str, float | Callable[[loop.Trainer], None]] = {
 def test_steps_with_invalid_losses_are_skipped_without_an_update(kind: str, count: int) -> None:
     bad = BAD[kind]
     rng = random.Random(f"{kind} {count}")
-    # Before 25 steps nobody knows which losses are usual: a large one is learned from, a little.
+    # In the first 25 steps there is no reference for spikes: a large loss updates the parameters.
     first = 30 if bad == 1000.0 else 0
     steps = set(rng.sample(range(first, first + 3 * count), count))
     made = test_resume.trainer("learned", steps=first + 3 * count, evaluate_every=1000)
@@ -1247,7 +1247,7 @@ def test_steps_with_invalid_losses_are_skipped_without_an_update(kind: str, coun
     assert made.state.skipped == count
     assert made.state.step == first + 3 * count
     assert all(map(math.isfinite, made.state.recent))
-    # The control: the sound steps did change the weights.
+    # Control: the valid steps changed the parameters.
     assert weights[0] != weights[-1]
 
 
@@ -1265,7 +1265,7 @@ def test_a_large_loss_in_the_first_steps_leaves_the_parameters_finite() -> None:
 
 
 def spoiling(steps: range) -> Callable[[], AbstractContextManager[None]]:
-    """Return what makes the losses of some steps of every training NaN."""
+    """Return a context in which the losses of given steps are NaN."""
     real = loop.Trainer.run
 
     def run(trainer: loop.Trainer) -> loop.StopReason:
@@ -1292,7 +1292,7 @@ def test_twenty_consecutive_skipped_steps_end_a_training_and_nineteen_do_not(
     assert "20 consecutive steps were skipped, the last with loss nan" in said
     assert "Traceback" not in said
     assert all(map(is_sound, checkpoints(run)))
-    # Gone on with under better luck, from a checkpoint in the middle of it, it ends as any other.
+    # Resumed without the fault, from a checkpoint during it, the training finishes.
     assert 10 < step_of(run) < 30
     assert step_vectors(run) == 0
     run = made.fresh("dan", place / "nineteen", **options)
@@ -1300,7 +1300,7 @@ def test_twenty_consecutive_skipped_steps_end_a_training_and_nineteen_do_not(
         assert command("train", "--resume", run) == 0
     whole = outcome(run)
     assert whole != made.outcome("dan", **options)
-    # Skipping is part of the same bits: stopped within, it goes on skipping.
+    # Skipped steps are part of the state: a resumed training continues to skip.
     for at in (12, 20, 28):
         run = made.fresh("dan", place / "stopped", **options)
         with spoiling(range(10, 29))():
@@ -1326,7 +1326,7 @@ def test_an_incomplete_line_of_metrics_is_ignored(made: Runs, place: Path) -> No
     assert api.bits_by_step(satchel.load(run, task="lm")) == whole
 
 
-# --- looked at while it trains, and without memory: T25, T27 ---------------------------------------------------
+# --- loading during training, and out of memory: T25, T27 ---------------------------------------------------
 
 
 @counts(60, 1000)
@@ -1345,7 +1345,7 @@ def test_a_run_can_be_loaded_at_any_time_during_training(count: int, made: Runs,
             seen.add(tensors.read(run / "model.safetensors")[1]["step"])
             assert np.isfinite(model.score("The cat").logprobs).all()
             *lines, torn = (run / "metrics.jsonl").read_bytes().split(b"\n")
-            del torn  # only the last line may be
+            del torn  # only the last line may be incomplete
             steps = [json.loads(line)["step"] for line in lines]
             assert steps == list(range(1, len(steps) + 1))
             assert len(steps) >= longest
@@ -1358,10 +1358,10 @@ def test_a_run_can_be_loaded_at_any_time_during_training(count: int, made: Runs,
 
 
 def test_out_of_memory_is_reported_and_the_checkpoint_is_intact(made: Runs, place: Path) -> None:
-    # On one thread: a child that is forked has none of the others its parent may have had.
+    # On one thread, as threads do not survive a fork.
     settings = {"training.batch_tokens": 1 << 20, "training.threads": 1}
     big = begin(made.text, "transformer", place / "big", 6, **settings)
-    # A batch of a million tokens takes more than the room that is left.
+    # A batch of a million tokens needs more than the available memory.
 
     def starved() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[0])

@@ -26,7 +26,7 @@ FAMILIES = ["dan", "window", "gru", "lstm", "learned", "modern"]
 
 
 def text(size: int = 400) -> Any:
-    """Return ids in which each one mostly follows the one before."""
+    """Return ids in which most ids determine the next one."""
     chance = seeded_rng("text", 0)
     steps = np.where(chance.random(size) < 0.8, 1, chance.integers(0, END, size))
     return np.concatenate([[END], np.cumsum(steps) % END])
@@ -52,7 +52,7 @@ def trainer(
 
 
 def bits(made: Trainer) -> tuple[dict[str, bytes], list[str]]:
-    """Return the weights and what the optimizer remembers to the last bit, and the recent losses."""
+    """Return the exact parameters and optimizer state, and the recent losses."""
     arrays = saving.parameters(made.job.network) | {
         f"optimizer.{name}": value.numpy() for name, value in made.optimizer.state().items()
     }
@@ -64,7 +64,7 @@ def saving_to(run: Path) -> Any:
 
 
 def interrupted(name: str, run: Path, at: int, **options: Any) -> Trainer:
-    """Return a training that was stopped after some steps and gone on with in another."""
+    """Return a training that was interrupted and resumed by another trainer."""
     steps = iter(range(1, 1000))
     first = trainer(name, saved=saving_to(run), stop=lambda: next(steps) == at, **options)
     assert first.run() == "interrupted"
@@ -173,7 +173,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_previous_one_is_used(tmp_path:
 
 def test_the_last_checkpoints_and_the_best_are_kept(tmp_path: Path) -> None:
     made = trainer("learned", steps=20, saved=saving_to(tmp_path), checkpoint_every=2, keep=3)
-    made.state.best, made.state.best_step = -1.0, 4  # nothing will be better
+    made.state.best, made.state.best_step = -1.0, 4  # no later loss is lower
     made.run()
     found = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert found == [checkpoint.folder_name(step) for step in (4, 16, 18, 20)]
@@ -224,7 +224,7 @@ def test_every_family_learns(name: str) -> None:
     last = made.job.validate()
     assert first is not None
     assert last is not None
-    # The mean of all words so far says little of the next one.
+    # The mean of the preceding embeddings says little about the next token.
     assert last.loss < (0.95 if name == "dan" else 0.85) * first.loss
     assert made.state.tokens == 120 * 48
     assert made.state.best is not None

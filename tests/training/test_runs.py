@@ -150,7 +150,7 @@ def test_a_signal_saves_and_prints_how_to_resume(number: int, code: int, tmp_pat
     assert process.returncode == code
     assert f"satchel train --resume {tmp_path / 'run'}" in said
     assert "steps" in printed
-    assert "held out" not in printed  # who stops a training does not wait for measurements
+    assert "held out" not in printed  # no evaluation after an interruption
     assert satchel.load(tmp_path / "run", task="lm").evaluate().tokens > 0
 
 

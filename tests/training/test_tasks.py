@@ -67,7 +67,7 @@ def test_without_a_kind_a_table_of_labels_trains_a_dan(films: Path, tmp_path: Pa
 
 
 def test_bigrams_distinguish_labels_that_words_do_not(tmp_path: Path) -> None:
-    """`not good` and `good not` have the same words: only pairs tell them apart."""
+    """`not good` and `good not` have the same words and different bigrams."""
     path = tmp_path / "pairs.tsv"
     path.write_text("label\ttext\n" + "yes\tnot good\nno\tgood not\n" * 20)
     options: dict[str, Any] = {"model": "dan", "tokenizer": "word", "steps": 40, "valid": 0.2}
@@ -78,7 +78,7 @@ def test_bigrams_distinguish_labels_that_words_do_not(tmp_path: Path) -> None:
 
 
 def test_balanced_class_weights_increase_the_weight_of_rare_labels(tmp_path: Path) -> None:
-    """Texts that say nothing: what is learned is how often each label is there, or is not."""
+    """The texts carry no information: only the frequencies of the labels are learned."""
     path = tmp_path / "rare.tsv"
     path.write_text("label\ttext\n" + "often\tx\n" * 36 + "seldom\tx\n" * 4)
     chances = {}
@@ -148,7 +148,7 @@ def test_a_tagger_of_words_rejects_a_table_with_tags_per_character(words: Path, 
         model.evaluate(tmp_path / "letters.tsv")
 
 
-# --- what stops and goes on
+# --- resuming
 
 
 @pytest.mark.parametrize("task", ["classify", "tag"])
@@ -170,7 +170,7 @@ def test_classifiers_and_taggers_resume_with_identical_bits(
     assert {"step", "seconds", "train_loss", "valid_loss", "valid_accuracy"} == set(lines[-1])
 
 
-# --- beginning with the weights of another run
+# --- starting from the parameters of another run
 
 
 def test_a_run_starts_from_the_parameters_of_another_task(films: Path, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_run_starts_from_the_parameters_of_another_task(films: Path, tmp_path:
     assert isinstance(second, satchel.Classifier)
     assert second.settings.model == first.settings.model
     assert second.tokenizer.sha256 == first.tokenizer.sha256
-    # After one step of a rate that begins at nothing, the encoder is where it was.
+    # The learning rate of the first step is 0, so the encoder is unchanged.
     before, after = first.network.encoder, second.network.encoder
     assert torch.equal(before.embedding.weight, after.embedding.weight)
     same = satchel.train(tmp_path / "text.txt", start=tmp_path / "lm", steps=1, out=tmp_path / "same", task="lm")
@@ -207,11 +207,11 @@ def test_parameters_of_another_shape_or_tokenizer_are_an_error(films: Path, vers
     assert not (tmp_path / "new").exists()
 
 
-# --- an encoder of one's own
+# --- custom encoders
 
 
 class Own(CausalEncoder):
-    """The vectors of the words, and nothing else."""
+    """Returns the embeddings."""
 
     def __init__(self, vocabulary: int, *, causal: bool = True) -> None:
         super().__init__(vocabulary, 8, causal=causal)
@@ -228,7 +228,7 @@ class Own(CausalEncoder):
 
 
 class Nothing:
-    """No state."""
+    """Empty state."""
 
     def select(self, rows: torch.Tensor) -> "Nothing":
         del rows
@@ -260,7 +260,7 @@ def test_a_custom_encoder_of_another_vocabulary_is_an_error(verse: Path, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-# --- what is told on the way
+# --- progress
 
 
 def test_samples_and_metrics_are_written_during_training(verse: Path, tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_an_unavailable_device_is_an_error(verse: Path, tmp_path: Path) -> None:
 
 
 def test_recall_is_measured_by_distance(tmp_path: Path) -> None:
-    """An order-2 model knows nothing of the name; one that always says the right name knows all."""
+    """An order-2 model cannot recall the name; a model that always predicts it recalls all."""
     path = tmp_path / "recall.txt"
     path.write_text("Ann saw rain and Ann\nBob saw the rain , the snow , the sun , and Bob\nnothing here\n" * 3)
     settings = {"data.documents": "line"}

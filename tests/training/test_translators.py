@@ -176,7 +176,7 @@ def test_attention_aligns_words_with_their_translations(kind: str, pairs: Path, 
     if kind != "backpack":
         np.testing.assert_allclose(found.values.sum(axis=1), 1, atol=1e-5)
     else:
-        # What the nouns, the verbs and the rest add is exact: the word that is translated speaks for its translation.
+        # Contributions are exact: the translated word contributes most to its translation.
         assert found.values[:4, :4].argmax(axis=1).tolist() == [0, 1, 2, 3]
 
 
@@ -196,7 +196,7 @@ def test_contributions_sum_to_the_logits(pairs: Path, tmp_path: Path) -> None:
     with torch.no_grad():
         mean = network(batch)[0].mean(dim=1).numpy()
     np.testing.assert_allclose(above.sum(axis=(1, 2)), scores - mean, atol=1e-5)
-    # A later word of the target adds nothing to an earlier one.
+    # Later target words do not contribute to earlier ones.
     assert not values[0, len(source) + 2 :].any()
 
 
@@ -213,7 +213,7 @@ def test_single_layers_and_heads_can_be_aligned(pairs: Path, tmp_path: Path) -> 
         recurrent.align("der Hund", "the dog")
 
 
-# --- pairs that cannot be learned from
+# --- invalid pairs
 
 
 def test_empty_and_long_pairs_are_dropped_and_counted(pairs: Path, tmp_path: Path) -> None:
