@@ -1,1 +1,1 @@
-"""Training: one loop for every encoder and task, that can be stopped at any moment and goes on with the same bits."""
+"""Training: plans, default settings, preparation of runs, and the training loop of all tasks."""

@@ -26,7 +26,7 @@ class RunCallbacks:
         self, run: RunFolder, hooks: Hooks, sampler: Sampler | None, bytes_per_token: float | None = None
     ) -> None:
         self.run, self.hooks = run, hooks
-        self.failed_save = ""  # why the last save failed, if it did
+        self.failed_save = ""  # reason why the last save failed; empty if it succeeded
         self._sampler, self._bytes_per_token = sampler, bytes_per_token
         self._last_sample = 0.0
 

@@ -34,7 +34,7 @@ class Plan:
     data: str
     tokenizer: Tokenizer | None  # an existing tokenizer; None if one is to be trained
     reasons: tuple[str, ...]
-    chosen: frozenset[str] = frozenset()  # keys of the settings that were chosen automatically
+    chosen: frozenset[str] = frozenset()  # keys of automatically chosen settings
     custom_encoder: Any = None  # an encoder of the user's program, or a function that returns one
     start: Path | None = None  # the run whose parameters initialise the network
 

@@ -23,8 +23,8 @@ class Hooks:
     """Functions of the caller of a training."""
 
     progress: Progress = silent
-    note: Callable[[str], None] = ignore  # receives lines worth keeping
-    should_stop: Callable[[], bool] = lambda: False  # asked after every step
+    note: Callable[[str], None] = ignore  # receives messages, such as validation results
+    should_stop: Callable[[], bool] = lambda: False  # called after every step; True saves and stops the training
     on_start: Callable[[], None] = ignore  # called before the first step
 
 
@@ -37,10 +37,10 @@ class TrainReport:
     seconds: float
     tokens_per_second: float
     train_loss: float | None
-    counts: TokenCounts  # of the training data
-    valid: Metrics | None = None  # on the held-out data
-    reasons: tuple[str, ...] = ()  # for the settings that were chosen automatically
+    counts: TokenCounts  # number of tokens, characters and documents of the training data
+    valid: Metrics | None = None  # metrics on the held-out data
+    reasons: tuple[str, ...] = ()  # reasons for automatically chosen settings
     steps: int = 0
     stopped: str = "finished"
-    baseline: Metrics | None = None  # of an n-gram model of the same data
-    failed_save: str = ""  # why the last save failed, if it did
+    baseline: Metrics | None = None  # metrics of an n-gram model of the same data
+    failed_save: str = ""  # reason why the last save failed; empty if it succeeded

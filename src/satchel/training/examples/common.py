@@ -28,11 +28,11 @@ class Examples:
     """Result of writing the examples of a run."""
 
     tokenizer: Tokenizer
-    sha256: str  # of the data
-    facts: dict[str, Any]  # for the configuration of the run
+    sha256: str  # hash of the data
+    facts: dict[str, Any]  # counts and other facts for the configuration of the run
     labels: tuple[str, ...] = ()
     classes: Ints | None = None  # class ids of the training rows, or of all tags in them
-    source_tokenizer: Tokenizer | None = None  # if sources and targets have different tokenizers
+    source_tokenizer: Tokenizer | None = None  # tokenizer of the sources; None if sources and targets share one
 
 
 def open_data(folder: durable.NewFolder, plan: "Plan", progress: Progress) -> Corpus:
