@@ -11,10 +11,10 @@ from satchel.data.examples import stratified_folds
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import SettingsError
 from satchel.evaluation.classification import ClassificationMetrics, classification
-from satchel.evaluation.likelihood import Likelihood, likelihood
+from satchel.evaluation.likelihood import likelihood
 from satchel.ngram.classes import MAX_FOLDS, ClassTables, calibrate, class_tables_from_arrays, estimate_classes
 from satchel.ngram.smoothing import estimate
-from satchel.ngram.tables import Table, table_from_arrays
+from satchel.ngram.tables import table_from_arrays
 from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -45,16 +45,11 @@ class Counting:
 
     settings: type[RunSettings]
     estimate: Callable[[Any, TokenFile, Examples, Progress], Counted]
-    read: Callable[[RunFolder, Any], Any]  # returns the predictor of a run
+    load: Callable[[RunFolder, Any, Any], Any]  # returns the predictor of a run with these settings
     evaluate: Callable[[Any, RunFolder, TokenFile], Any]  # returns the metrics of a predictor on the held-out tokens
     metric: tuple[str, str]  # key in metrics.jsonl, and attribute of the metrics
     character_order: int  # default order for tokens that are single characters
     tables: int = 1  # number of probabilities stored per n-gram, for estimates
-
-    def load(self, run: RunFolder, settings: Any, custom_encoder: Any = None) -> Any:
-        """Return the predictor of a run."""
-        del custom_encoder
-        return self.read(run, settings)
 
     def estimates(self, settings: Any, vocabulary: int, tokens: int, characters: int) -> dict[str, int]:
         """Return the expected numbers of parameters, bytes of memory and seconds."""
@@ -142,21 +137,6 @@ def _count_classes(
     return Counted(tables, facts, check.nats_per_example if check else None)
 
 
-def _read_table(run: RunFolder, settings: NgramRunSettings) -> Table:
-    where = str(run.path / runs.MODEL)
-    return table_from_arrays(run.arrays(), run.tokenizer.size + 1, settings.model.order, where)
-
-
-def _read_class_tables(run: RunFolder, settings: ClassNgramRunSettings) -> ClassTables:
-    size, labels, where = run.tokenizer.size + 1, len(run.config.labels), str(run.path / runs.MODEL)
-    return class_tables_from_arrays(run.arrays(), size, settings.model, labels, where)
-
-
-def _evaluate_language(table: Table, run: RunFolder, valid: TokenFile) -> Likelihood:
-    del run
-    return likelihood(table, valid.ids, valid.counts)
-
-
 def _evaluate_classes(tables: ClassTables, run: RunFolder, valid: TokenFile) -> ClassificationMetrics:
     gold_E = run.classes(runs.VALID_CLASSES, valid, per_token=False)
     return classification(tables.label(valid.ids), gold_E, run.all_labels, run.majority)
@@ -164,17 +144,21 @@ def _evaluate_classes(tables: ClassTables, run: RunFolder, valid: TokenFile) -> 
 
 LANGUAGE = Counting(
     NgramRunSettings,
-    _count_language,
-    _read_table,
-    _evaluate_language,
+    estimate=_count_language,
+    load=lambda run, settings, custom_encoder: table_from_arrays(
+        run.arrays(), run.tokenizer.size + 1, settings.model.order, str(run.path / runs.MODEL)
+    ),
+    evaluate=lambda table, run, valid: likelihood(table, valid.ids, valid.counts),
     metric=("valid_loss", "nats_per_token"),
     character_order=7,
 )
 CLASSIFICATION = Counting(
     ClassNgramRunSettings,
-    _count_classes,
-    _read_class_tables,
-    _evaluate_classes,
+    estimate=_count_classes,
+    load=lambda run, settings, custom_encoder: class_tables_from_arrays(
+        run.arrays(), run.tokenizer.size + 1, settings.model, len(run.config.labels), str(run.path / runs.MODEL)
+    ),
+    evaluate=_evaluate_classes,
     metric=("valid_accuracy", "accuracy"),
     character_order=6,
     tables=2,

@@ -19,7 +19,7 @@ from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.tokenizer_training import default_size
-from satchel.training.choices import Choices
+from satchel.training.task import Choices
 
 # Training time if no budget is given.
 DEFAULT_MINUTES = 5.0

@@ -17,7 +17,7 @@ from satchel.training import loop, saving
 from satchel.training.callbacks import RunCallbacks
 from satchel.training.distributed import Team, process_group
 from satchel.training.examples.common import open_data
-from satchel.training.network_settings import NetworkRunSettings
+from satchel.training.networks import NetworkRunSettings
 from satchel.training.plan import Plan
 from satchel.training.prepare import arithmetic, check_device, prepare
 from satchel.training.report import Hooks, TrainReport

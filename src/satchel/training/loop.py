@@ -19,7 +19,6 @@ from satchel.errors import SatchelError
 from satchel.nn.dropout import switch_dropout
 from satchel.training.distributed import SINGLE_PROCESS, Team, no_sync
 from satchel.training.optimizer import Optimizer
-from satchel.training.schedule import learning_rate
 from satchel.training.settings import TrainingSettings
 
 StopReason: TypeAlias = Literal["finished", "time", "patience", "interrupted"]
@@ -97,6 +96,16 @@ class Callbacks:
     validated: Callable[[TrainingState, ValidationResult], None]
     save: Callable[["Trainer"], None]
     should_stop: Callable[[], bool]
+
+
+def learning_rate(done: float, warmup: float, decay: float) -> float:
+    """Return the fraction of the peak learning rate after the fraction `done` of the training.
+
+    Linear warm-up during the first fraction `warmup`, constant, linear decay to zero in the last fraction `decay`.
+    """
+    rise = min(1.0, done / warmup) if warmup else 1.0
+    fall = min(1.0, (1.0 - done) / decay)
+    return max(0.0, min(rise, fall))
 
 
 class _Losses(nn.Module):

@@ -19,8 +19,7 @@ from satchel.runs.folder import RunFolder
 from satchel.training import fit, saving
 from satchel.training.distributed import process_group
 from satchel.training.loop import Job
-from satchel.training.network_settings import CustomSettings, NetworkRunSettings
-from satchel.training.networks import Sampler, Sizes, read_ngram
+from satchel.training.networks import CustomSettings, NetworkRunSettings, Sampler, Sizes, read_ngram
 from satchel.training.plan import Plan
 from satchel.training.report import Hooks, TrainReport
 

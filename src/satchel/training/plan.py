@@ -14,10 +14,9 @@ from satchel.text.reading import DataSettings
 from satchel.text.tokenizer import KINDS, Tokenizer, parse_tokenizer
 from satchel.text.tokenizer_files import load_tokenizer
 from satchel.training import defaults
-from satchel.training.choices import Choices
 from satchel.training.recipes import read_recipe
 from satchel.training.settings import RunSettings, rename_settings
-from satchel.training.task import CUSTOM, NETWORK_KINDS, Task, Tasks
+from satchel.training.task import CUSTOM, NETWORK_KINDS, Choices, Task, Tasks
 
 # Vocabulary size assumed in estimates if the settings give none.
 ESTIMATED_VOCABULARY = 8000

@@ -19,8 +19,7 @@ from satchel.text.reading import Corpus
 from satchel.text.tokenizer import Tokenizer
 from satchel.training import saving
 from satchel.training.distributed import Team
-from satchel.training.network_settings import NetworkRunSettings
-from satchel.training.networks import Sizes
+from satchel.training.networks import NetworkRunSettings, Sizes
 from satchel.training.plan import Plan
 from satchel.training.settings import TrainingSettings
 

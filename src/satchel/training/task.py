@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from satchel import config, durable
 from satchel.errors import SettingsError
@@ -14,13 +14,11 @@ from satchel.training.examples.common import Examples
 from satchel.training.settings import RunSettings, rename_settings
 
 if TYPE_CHECKING:
-    from satchel.training.choices import Choices
     from satchel.training.network_task import NetworkTask
     from satchel.training.plan import Plan
 
-    # Called with the settings so far, the name of the data, and an existing tokenizer.
-    Chooser: TypeAlias = Callable[[Choices, str, Tokenizer | None], None]
-
+# Called with the settings so far, the name of the data, and an existing tokenizer.
+Chooser: TypeAlias = "Callable[[Choices, str, Tokenizer | None], None]"
 # Values of model.kind that are networks.
 NETWORK_KINDS = ("dan", "window", "rnn", "gru", "lstm", "transformer", "backpack")
 KINDS = ("ngram", *NETWORK_KINDS)
@@ -43,9 +41,9 @@ class Task:
     network: "Callable[[], NetworkTask]"  # imports torch
     counting: Counting | None = None
     # Choose defaults for the data and an existing tokenizer; skipped if a recipe is given.
-    choose_defaults: "Chooser" = lambda choices, data, tokenizer: None
+    choose_defaults: Chooser = lambda choices, data, tokenizer: None
     # Choose the settings that the format of the data requires.
-    choose_format: "Chooser" = lambda choices, data, tokenizer: None
+    choose_format: Chooser = lambda choices, data, tokenizer: None
     # Choose the settings that other settings require.
     choose_required: "Callable[[Choices], None]" = lambda choices: None
 
@@ -76,3 +74,46 @@ def build_settings(tasks: Tasks, tree: config.Tree, where: str = "") -> RunSetti
         kinds = ", ".join(kind for kind in task.kinds if kind != CUSTOM)
         raise SettingsError(f"model.kind={kind} {task.unsupported}", f"use {kinds}", where=where)
     return config.build(task.family(kind).settings, tree, where)
+
+
+class Choices:
+    """A settings tree that is completed step by step."""
+
+    def __init__(self, tasks: Tasks, tree: config.Tree, where: str = "") -> None:
+        self.tree, self.where = tree, where
+        self.reasons: list[str] = []
+        self.chosen: set[str] = set()  # keys that were not given by the user
+        self._tasks = tasks
+
+    @property
+    def task(self) -> Task:
+        """The task of the settings."""
+        return find_task(self._tasks, self.tree["task"], self.where)
+
+    def settings(self) -> RunSettings:
+        """Return the validated settings."""
+        return build_settings(self._tasks, self.tree, self.where)
+
+    def group(self, name: str) -> config.Tree:
+        """Return a group of settings; empty if it is missing or not a table, which validation reports later."""
+        settings = self.tree.get(name, {})
+        return settings if isinstance(settings, dict) else {}
+
+    def is_set(self, key: str) -> bool:
+        """Return whether a setting has been given or chosen, or its group cannot hold it."""
+        group, name = key.split(".")
+        return not isinstance(self.tree.get(group, {}), dict) or name in self.group(group)
+
+    def choose(self, key: str, value: Any, reason: str) -> None:
+        """Choose a value for a setting unless it is set."""
+        if self.is_set(key):
+            return
+        self.give(key, value)
+        self.chosen.add(key)
+        self.reasons.append(f"{key}={value:g}: {reason}" if isinstance(value, float) else f"{key}={value}: {reason}")
+
+    def give(self, key: str, value: Any) -> None:
+        """Set a value as if the user had given it."""
+        tree: config.Tree = {}
+        config.place(tree, key, value)
+        self.tree = config.merge(self.tree, tree)

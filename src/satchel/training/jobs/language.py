@@ -31,9 +31,8 @@ from satchel.training.jobs.common import (
     zero_loss,
 )
 from satchel.training.loop import Loss, ValidationResult
-from satchel.training.network_settings import EncoderRunSettings
 from satchel.training.network_task import NetworkTask
-from satchel.training.networks import Sampler, encoder_costs, new_encoder
+from satchel.training.networks import EncoderRunSettings, Sampler, encoder_costs, new_encoder
 from satchel.training.settings import TrainingSettings
 
 # Sequence length of encoders without a maximum context.

@@ -17,9 +17,8 @@ from satchel.text.tokenizer import Tokenizer
 from satchel.training.examples.pairs import read_valid_pairs
 from satchel.training.jobs.common import to_device, zero_loss
 from satchel.training.loop import Loss, ValidationResult
-from satchel.training.network_settings import PairRunSettings
 from satchel.training.network_task import NetworkTask
-from satchel.training.networks import Sampler
+from satchel.training.networks import PairRunSettings, Sampler
 from satchel.training.settings import TrainingSettings
 
 
