@@ -38,7 +38,7 @@ def test_all_errors_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         config.build(NgramRunSettings, config.read_toml(path), str(path))
     assert str(refused.value).startswith(f"{path}: ")
     assert sorted(refused.value.cause.split("\n")) == [
-        'data.encoding: found "klingon", expected an encoding that Python knows, such as utf-8, latin-1, utf-16',
+        'data.encoding: found "klingon", expected a text encoding of Python, such as utf-8, latin-1 or utf-16',
         "model.k: found NaN, expected a finite number",
         "model.order: found 0, expected greater than or equal to 1",
         "training.seed: found -1, expected greater than or equal to 0",
@@ -79,8 +79,8 @@ def test_an_unknown_key_is_told_with_the_nearest_known_one(tree: dict[str, Any],
         ("model", [], "model: found [], expected an object"),
         ("data.valid", float("nan"), "data.valid: found NaN, expected a finite number, or a valid string"),
         ("data.valid", True, "data.valid: found true, expected a valid number, or a valid string"),
-        ("data.valid", 1, "data.valid: found 1, expected a file, or a fraction from 0 to below 1"),
-        ("data.valid", -0.1, "data.valid: found -0.1, expected a file, or a fraction from 0 to below 1"),
+        ("data.valid", 1, "data.valid: found 1, expected a file, or a fraction of at least 0 and less than 1"),
+        ("data.valid", -0.1, "data.valid: found -0.1, expected a file, or a fraction of at least 0 and less than 1"),
         ("training.seed", 1 << 63, f"training.seed: found {1 << 63}, expected less than {1 << 63}"),
         ("training.seed", 1.5, "training.seed: found 1.5, expected a valid integer"),
     ],
@@ -92,9 +92,9 @@ def test_a_value_of_another_kind_is_refused_not_converted(key: str, value: objec
 
 
 @pytest.mark.parametrize("prune", [[1], [0, 2, 1], [0, -1], [], [1, 1], -1, 1])
-def test_counts_to_prune_begin_with_zero_and_do_not_fall(prune: object) -> None:
+def test_prune_counts_are_non_decreasing_and_start_with_zero(prune: object) -> None:
     [line] = complaints({"model": {"prune": prune}})
-    assert line.endswith("expected counts that begin with 0 and do not fall, such as 0,0,1")
+    assert line.endswith("expected non-decreasing counts that start with 0, such as 0,0,1")
 
 
 @pytest.mark.parametrize("prune", [[0, 1.0], [0, True], True, "x", 0.0])
