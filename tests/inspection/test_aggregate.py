@@ -1,0 +1,73 @@
+"""Sums of contributions over a file."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from satchel.errors import RunError, SettingsError
+from satchel.inspection.aggregate import KEYS, Totals
+from satchel.inspection.contributions import above_mean
+from tests.inspection.conftest import train
+
+
+def test_sums_are_grouped_by_the_given_keys() -> None:
+    values = np.array([[1.0, 2.0], [3.0, -4.0], [0.5, 0.0]])
+    expected: dict[tuple[str, ...], dict[tuple[Any, ...], tuple[float, int]]] = {
+        ("word",): {("a",): (3.5, 4), ("b",): (-1, 2)},
+        ("sense",): {(0,): (4.5, 3), (1,): (-2, 3)},
+        ("position",): {(0,): (3, 2), (1,): (-0.5, 4)},
+        ("word", "sense"): {("a", 0): (1.5, 2), ("a", 1): (2, 2), ("b", 0): (3, 1), ("b", 1): (-4, 1)},
+    }
+    for by, sums in expected.items():
+        totals = Totals(by)
+        # A word is counted without the white space around it.
+        totals.add(["a", " b"], values[:2], np.array([0, 1]))
+        totals.add([" a"], values[2:], np.array([1]))
+        listed = totals.listed()
+        # Without senses in the key, the contributions of all senses of a word are one summand.
+        counts = {key: (total, count if "sense" in by else count // 2) for key, (total, count) in sums.items()}
+        assert {tuple(each.key.values()): (each.total, each.times) for each in listed} == counts
+        assert [each.total for each in listed] == sorted((each.total for each in listed), reverse=True)
+        assert all(each.mean == each.total / each.times for each in listed)
+        assert all(list(each.key) == list(by) for each in listed)
+
+
+@pytest.mark.parametrize("by", [(), ("word", "letter")])
+def test_unknown_keys_are_an_error(by: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError, match=f"expected one or more of {', '.join(KEYS)}"):
+        Totals(by)
+
+
+def test_the_sums_of_a_language_model_are_those_of_the_logits_above_their_mean(folder: Path) -> None:
+    model = train(folder, model="backpack", tokenizer="word", settings={"data.documents": "line"})
+    (folder / "line.txt").write_text("the cat sat on the mat\n")
+    logits_TV = model.trace("the cat sat on the mat").logits
+    ids = [*model.tokenizer.encode("the cat sat on the mat").ids, model.tokenizer.boundary]
+    above_mean_T = logits_TV[range(7), ids] - logits_TV.mean(axis=1)
+    for by in (["word"], ["sense", "position"]):
+        totals = model.contribution_totals(folder / "line.txt", by)
+        assert sum(each.total for each in totals) == pytest.approx(above_mean_T.sum(), abs=1e-4)
+    distances = {each.key["position"] for each in model.contribution_totals(folder / "line.txt", ["position"])}
+    assert distances == set(range(7))
+
+
+def test_the_sums_of_a_classifier_are_those_of_its_labels_above_their_mean(folder: Path) -> None:
+    model = train(folder, "rows.tsv", model="backpack", tokenizer="word")
+    totals = model.contribution_totals(folder / "rows.tsv", ["word"])
+    for label, contributions in zip(model.labels, above_mean(model.contributions("the cat sat")), strict=True):
+        by_word = {each.key["word"]: each.mean for each in totals if each.key["label"] == label}
+        assert set(by_word) == {"the", "cat", "sat", "dog", "ran"}
+        assert by_word["cat"] == pytest.approx(contributions.values[1].sum(), abs=1e-6)
+    with pytest.raises(SettingsError, match="for language models"):
+        model.contribution_totals(folder / "rows.tsv", ["word"], "good")
+
+
+def test_models_without_summed_contributions_are_an_error(folder: Path) -> None:
+    tagger = train(folder, "@roles", model="backpack", task="tag", settings={"data.size": 50, "model.context": 32})
+    with pytest.raises(RunError, match="has no summed contributions"):
+        tagger.contribution_totals(folder / "rows.tsv", ["word"])
+    transformer = train(folder, model="transformer", tokenizer="word")
+    with pytest.raises(RunError, match="has no sense vectors"):
+        transformer.contribution_totals(folder / "text.txt", ["word"])
