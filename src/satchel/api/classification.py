@@ -109,6 +109,11 @@ class LabelModel(Model):
         """Return the metrics of predictions."""
         return classification(predictions.logprobs_EC, predictions.gold_E, predictions.names, self.majority)
 
+    def texts_of(self, data: str | Path) -> list[str]:
+        """Return the texts of a table, or the lines of a file."""
+        corpus = prefer_header(self.corpus(data))
+        return [question.text for question in row_files.read_input_rows(corpus, corpus.settings.text_column)]
+
     def _table(self, data: str | Path, reading: config.Tree | None) -> Corpus:
         """Return a table, with a header unless the columns are named."""
         corpus = self.corpus(data, reading)
@@ -140,11 +145,6 @@ class Classifier(LabelModel):
         from satchel.inspection.contributions import label_contributions
 
         return label_contributions(self, text)
-
-    def texts_of(self, data: str | Path) -> list[str]:
-        """Return the texts of a table, or the lines of a file."""
-        corpus = prefer_header(self.corpus(data))
-        return [question.text for question in row_files.read_input_rows(corpus, corpus.settings.text_column)]
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the prediction for each text, in order, reading at most `batch` texts ahead."""

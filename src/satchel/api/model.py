@@ -87,6 +87,10 @@ class Model(ABC):
         name = dataset_for_task(str(data), self.task)
         return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, split="test")
 
+    def texts_of(self, data: str | Path) -> Sequence[str | tuple[str, str]]:
+        """Return the texts of data: lines, rows of a table, or for a translator pairs of source and target."""
+        return [line for piece in self.corpus(data).pieces() for line in piece.text.split("\n")]
+
     def valid_tokens(self) -> TokenFile:
         """Return the held-out tokens of the run."""
         tokens = self._files.valid_tokens()

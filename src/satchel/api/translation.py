@@ -296,6 +296,10 @@ class Translator(Model):
         )
         return [translation.target for translation in translations]
 
+    def texts_of(self, data: str | Path) -> list[tuple[str, str]]:
+        """Return the pairs of source and target in data."""
+        return [(pair.source, pair.target) for pair in self.pairs(data)]
+
     def pairs(self, data: str | Path | None = None, reading: config.Tree | None = None) -> list[TextPair]:
         """Return the pairs of a table or of two aligned files; without data, the held-out pairs."""
         if data is None:

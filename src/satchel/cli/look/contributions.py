@@ -60,7 +60,7 @@ def show_contributions(result: "Contributions") -> None:
     """Print the logit, the words coloured by their contributions, and the largest contributions of senses."""
     for note in result.notes:
         message(note)
-    print(f"{result.title}: {result.logit:.4f}, the sum of")
+    print(f"{result.title}: {result.logit:.4f}, the sum of the contributions and the bias {result.constant:+.4f}")
     print_drawing(terminal.tinted_text(result.words, result.values.sum(axis=1)))
     print()
     print_table({"word": TOKEN, "sense": "d", "contribution": "+.4f"}, result.largest(MAX_ROWS))

@@ -60,21 +60,7 @@ def _texts(model: "Model", text: str | None, target: str | None, data: str | Non
         return [content] if target is None else [(content, target)]
     if text is not None:
         raise SettingsError("TEXT and --data exclude each other", "give one of them")
-    texts = [each for each in _read_texts(model, data) if isinstance(each, tuple) or each.strip()]
+    texts = [each for each in model.texts_of(data) if isinstance(each, tuple) or each.strip()]
     if not texts:
         raise DataError("found no text", where=data)
     return texts[:MAX_TEXTS]
-
-
-def _read_texts(model: Any, data: str) -> list[Any]:
-    from satchel.text.tables import prefer_header, read_tagged
-
-    task = model.settings.task
-    if task == "translate":
-        return [(pair.source, pair.target) for pair in model.pairs(data)]
-    if task == "classify":
-        return list(model.texts_of(data))
-    corpus = model.corpus(data)
-    if task == "tag":
-        return [row.text for row in read_tagged(prefer_header(corpus))]
-    return [line for piece in corpus.pieces() for line in piece.text.split("\n")]
