@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from satchel.cli.options import Run
 from satchel.cli.output import TEXT, message, print_drawing, print_table
 from satchel.cli.predict import Predictor, predicts
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api import Classifier, Prediction
@@ -50,8 +51,6 @@ def _contributions(model: "Classifier", text: str) -> dict[str, Any]:
 
 
 def _show(model: "Classifier", prediction: "Prediction") -> None:
-    from satchel.text.display import visible
-
     print(visible(prediction.label))
     print()
     rows = list(prediction.probabilities.items())

@@ -7,6 +7,7 @@ from typer import Argument, Option
 from satchel.cli.options import READING, Assignments, reads_files
 from satchel.cli.output import TEXT, Progress, print_fields, print_table
 from satchel.cli.result import Result, reports
+from satchel.text.display import visible
 
 
 @reads_files(*READING)
@@ -25,7 +26,6 @@ def data(
     from satchel import config
     from satchel.datasets import report
     from satchel.datasets.corpora import open_corpus
-    from satchel.text.display import visible
 
     if name is None:
         return _list()

@@ -11,6 +11,7 @@ from satchel.cli.mix import show_mix
 from satchel.cli.output import Progress, message, print_table
 from satchel.cli.senses import show_senses
 from satchel.cli.train import exit_if_stopped, run_plan, show_report
+from satchel.text.display import safe
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
@@ -83,8 +84,6 @@ def demo(
 
 def _generate(model: "LanguageModel") -> None:
     """Print a sample."""
-    from satchel.text.display import safe
-
     message(f"\n$ satchel generate {model.folder} '{PROMPT}' --tokens 60 --temperature 0.7 --seed 1")
     print(PROMPT + safe(model.generate(PROMPT, tokens=60, temperature=0.7, seed=1).text))
 

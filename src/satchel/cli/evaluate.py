@@ -10,6 +10,8 @@ from satchel.cli.metrics import QUALITY, metrics_json, quality_cells, show_metri
 from satchel.cli.options import Run, reads_files
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import Result, reports
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api.classification import LabelledPredictions
@@ -52,7 +54,6 @@ def evaluate(
 ) -> Result:
     """Print perplexity and bits per byte; accuracy, F1 and calibration; or BLEU and chrF, depending on the task."""
     from satchel import api
-    from satchel.errors import SettingsError
 
     if similarity is not None and (data is not None or by is not None or errors is not None):
         raise SettingsError("--similarity cannot be combined with DATA, --by or --errors", "remove one of them")
@@ -80,8 +81,6 @@ def evaluate(
 
 def _require(option: str, model: "Model", *tasks: str) -> None:
     """Raise an error if an option does not apply to the task of a model."""
-    from satchel.errors import SettingsError
-
     if model.settings.task not in tasks:
         raise SettingsError(
             f"{option} does not apply to the task {model.settings.task}",
@@ -91,8 +90,6 @@ def _require(option: str, model: "Model", *tasks: str) -> None:
 
 def _group_result(model: "Model", data: str | None, by: str, options: dict[str, Any]) -> Result:
     """Return results by distance, source length or target position."""
-    from satchel.errors import SettingsError
-
     valid = [name for name, method in BREAKDOWNS.items() if hasattr(model, method)]
     if by not in valid:
         remedy = f"expected {' or '.join(valid)}" if valid else "leave --by out"
@@ -146,7 +143,6 @@ def _similarity_result(model: "Model", path: str) -> Result:
 def _write_errors(path: Path, predictions: "LabelledPredictions") -> int:
     """Write the wrong predictions to a table and return their number."""
     from satchel.text import row_files
-    from satchel.text.display import visible
 
     # A .tsv file has no quoting, so tabs and newlines are escaped.
     escape = visible if row_files.output_format(path) in ("tsv", "txt") else str

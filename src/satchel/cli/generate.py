@@ -6,6 +6,7 @@ from typer import Argument, Option
 
 from satchel.cli.options import AsJson, Run, SamplingSeed, Temperature, TopK, TopP, read_text
 from satchel.cli.output import Progress, emit_json, message
+from satchel.text.display import safe
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
@@ -29,7 +30,6 @@ def generate(
 ) -> None:
     """Print one or more continuations of a prompt."""
     from satchel import api
-    from satchel.text.display import safe
 
     prompt = read_text(prompt, "PROMPT")
     options: dict[str, Any] = {
@@ -53,8 +53,6 @@ def generate(
 
 def _stream(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> None:
     """Print a continuation while it is generated."""
-    from satchel.text.display import safe
-
     printed: str | None = None  # the prompt is printed with the first token, after the options have been checked
 
     def show(text: str) -> None:

@@ -8,6 +8,8 @@ from typer import Argument, Option
 from satchel.cli.data import number_text
 from satchel.cli.output import TEXT, message, print_fields, print_table
 from satchel.cli.result import Result, reports
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 
 @reports
@@ -34,7 +36,6 @@ def info(
 
 def _tensors(name: str | None) -> Result:
     from satchel.api.info import describe_tensors
-    from satchel.errors import SettingsError
 
     if name is None:
         raise SettingsError("--tensors needs a run", "name a run folder")
@@ -48,7 +49,6 @@ def _tensors(name: str | None) -> Result:
 
 def _show(tree: dict[str, Any]) -> None:
     from satchel.config import flatten
-    from satchel.text.display import visible
 
     tables = [tree.pop(key) for key in ("components", "presets") if key in tree]
     sites = tree.pop("sites", [])

@@ -1,18 +1,17 @@
 """`satchel lesson`: the worked examples of the lectures, step by step."""
 
 import sys
-from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from satchel.cli.options import AsJson
 from satchel.cli.output import TEXT, emit_json, message, print_table
+from satchel.errors import SettingsError
 
 if TYPE_CHECKING:
-    from satchel.lessons import Step, Steps
+    from satchel.lessons import Step
 
 
 def lesson(
@@ -26,9 +25,8 @@ def lesson(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a worked example of the lectures, step by step, or write it to a file."""
+    """Print a worked example of the lectures, step by step, or write it to a file; without NAME list the examples."""
     from satchel import config
-    from satchel.errors import SettingsError
     from satchel.lessons import LESSONS
     from satchel.lessons.steps import format_setting
 
@@ -49,7 +47,7 @@ def lesson(
         message(f"wrote {out}")
         return
     if as_json:
-        emit_json(_as_json(steps))
+        emit_json(steps.document())
         return
     print(f"{steps.lesson.title} ({steps.lesson.source})")
     for step in steps:
@@ -60,7 +58,6 @@ def lesson(
 
 def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> None:
     """Raise if the lesson cannot be written to this file with these options."""
-    from satchel.errors import SettingsError
     from satchel.lessons import files
 
     if ask or as_json:
@@ -116,23 +113,3 @@ def _ask(step: "Step") -> None:
         print(answer)
     if answer and step.answer:
         print("  correct." if is_correct(answer, step.answer) else "  not correct:")
-
-
-def _as_json(steps: "Steps") -> dict[str, Any]:
-    lesson = steps.lesson
-    return {
-        "name": lesson.name,
-        "title": lesson.title,
-        "source": lesson.source,
-        "items": list(lesson.items),
-        "steps": [_plain(asdict(step)) for step in steps],
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with fractions converted to floats and tuples to lists."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return float(value) if isinstance(value, Fraction) else value

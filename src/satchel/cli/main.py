@@ -15,6 +15,7 @@ import typer
 
 import satchel
 from satchel.errors import SatchelError
+from satchel.text.display import safe
 from satchel.torchrun import launch
 
 HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
@@ -137,8 +138,6 @@ def _usage_error(error: Any) -> int:
 
 def _fail(text: str, error: BaseException | None = None, *, code: int = 2) -> int:
     """Print an error message, and the traceback of `error` with --debug; return the exit code."""
-    from satchel.text.display import safe
-
     if error is not None and os.environ.get("SATCHEL_DEBUG"):
         _print_traceback()
     first, *others = safe(text).split("\n")

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from satchel.errors import DataError, SettingsError
+
 Command = Callable[..., Any]
 
 Run = Annotated[str, Argument(metavar="RUN", help="Run folder of a trained model.")]
@@ -76,8 +78,6 @@ def reads_files(*names: str) -> Callable[[Command], Command]:
 
 def read_text(text: str | None, name: str = "TEXT") -> str:
     """Return the value of a text argument, or standard input if the argument is - or missing."""
-    from satchel.errors import DataError
-
     if text is None and sys.stdin.isatty():
         raise DataError(f"{name} is missing", "give it in quotes, or - to read standard input")
     if text is None or text == "-":
@@ -91,8 +91,6 @@ def read_text(text: str | None, name: str = "TEXT") -> str:
 
 def decode_utf8(data: bytes, where: str) -> str:
     """Return the text of UTF-8 bytes, or raise an error that names the first invalid byte."""
-    from satchel.errors import DataError
-
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -102,7 +100,5 @@ def decode_utf8(data: bytes, where: str) -> str:
 
 def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
     """Raise an error if the value of an option is not one of its choices."""
-    from satchel.errors import SettingsError
-
     if value not in choices:
         raise SettingsError(f"{option} {value}: unknown value", f"expected {', '.join(choices)}")

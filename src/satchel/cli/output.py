@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from satchel.text.display import visible
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
@@ -73,8 +74,6 @@ def print_table(
 
 
 def _cell(value: Any, form: str) -> str:
-    from satchel.text.display import visible
-
     if value is None:
         return "-"
     return visible(str(value), spaces=form == TOKEN) if form in (TEXT, TOKEN) else format(value, form)

@@ -11,6 +11,8 @@ from typer import Option
 
 from satchel.cli.options import AsJson, Command, Text, decode_utf8, read_text, reads_files, with_options
 from satchel.cli.output import Progress, emit_json, message
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api import Classifier, Tagger, Translator
@@ -86,8 +88,6 @@ def predicts(column: str) -> Callable[[Callable[..., Predictor]], Command]:
 
 def _check(text: str | None, file: str | None, out: Path | None, jsonl: bool) -> None:
     """Raise an error if inputs and outputs contradict each other."""
-    from satchel.errors import SettingsError
-
     if (text is not None) + (file is not None) + jsonl > 1:
         raise SettingsError("found more than one of TEXT, --input and --jsonl", "give exactly one of them")
     if out is not None and file is None:
@@ -135,8 +135,6 @@ def _rows(predictor: Predictor, corpus: "Corpus", column: str) -> Iterator[tuple
 
 
 def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_json: bool) -> None:
-    from satchel.text.display import visible
-
     rows = _rows(predictor, _open(predictor, file, reading), predictor.column(reading))
     if as_json:
         key = predictor.text_key

@@ -8,6 +8,8 @@ from typer import Argument, Option
 
 from satchel.cli.options import AsJson, Run, Top
 from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.inspection.senses import Sense, WordSenses
@@ -29,7 +31,6 @@ def senses(
 ) -> None:
     """Print the words that each sense of a word promotes and suppresses, and its share of the sense weights."""
     from satchel import api
-    from satchel.errors import SettingsError
     from satchel.text import row_files
 
     if bool(words) == every:
@@ -66,8 +67,6 @@ def _counted(results: "Iterable[WordSenses]", progress: Progress) -> "Iterator[W
 
 def show_senses(result: "WordSenses", sense: int | None = None) -> None:
     """Print the senses of a word, or one of them, with the largest share first."""
-    from satchel.text.display import visible
-
     tokens = f" ({len(result.tokens)} tokens: {_join(result.tokens)})" if len(result.tokens) > 1 else ""
     print(f"{visible(result.word)}{tokens}")
     senses = [each for each in result.senses if sense in (None, each.sense)]
@@ -92,6 +91,4 @@ def _remark(sense: "Sense", senses: int) -> str:
 
 
 def _join(words: Sequence[str]) -> str:
-    from satchel.text.display import visible
-
     return " ".join(visible(word.strip(" ") or word, spaces=True) for word in words)

@@ -9,6 +9,8 @@ from typer import Argument, Option
 from satchel.cli.options import Run, Top, check_choice
 from satchel.cli.output import TEXT, Progress, message, print_fields, print_table
 from satchel.cli.result import Result, reports
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.inspection.embeddings import InContext
@@ -33,8 +35,6 @@ def similar(
 ) -> Result:
     """Print the words with the largest cosine similarity to a word; or the similarity of two words or occurrences."""
     from satchel import api
-    from satchel.errors import SettingsError
-    from satchel.text.display import visible
 
     if by is not None:
         check_choice("--by", by, ("sense", "embedding"))
@@ -90,8 +90,6 @@ def _show_neighbours(lists: "list[Neighbours]", by_sense: bool) -> None:
 
 def _show_context(result: "InContext") -> None:
     """Print the similarity of occurrences at every layer, and the most similar training contexts at one layer."""
-    from satchel.text.display import visible
-
     for note in result.notes:
         message(note)
     for number, each in enumerate(result.occurrences, start=1):

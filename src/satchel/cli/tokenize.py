@@ -8,6 +8,7 @@ from typer import Argument
 from satchel.cli.options import Text, read_text
 from satchel.cli.output import message
 from satchel.cli.result import Result, reports
+from satchel.text.display import visible
 
 
 @reports
@@ -16,7 +17,6 @@ def tokenize(
     text: Text = None,
 ) -> Result:
     """Print the tokens of a text, separated by spaces (a space inside a token is printed as ␣), and their number."""
-    from satchel.text.display import visible
     from satchel.text.tokenizer_files import load_tokenizer
 
     loaded = load_tokenizer(Path(tokenizer))

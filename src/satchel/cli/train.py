@@ -11,6 +11,8 @@ from typer import Argument, Option
 from satchel.cli.metrics import metrics_json
 from satchel.cli.options import READING, AsJson, Assignments, Force, reads_files
 from satchel.cli.output import Progress, emit_json, message, print_fields
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
@@ -70,7 +72,6 @@ def train(
 ) -> None:
     """Train a model on texts or a table, write it as a run folder, and print training and validation metrics."""
     from satchel import api, config
-    from satchel.errors import SettingsError
 
     if (data is None) == (resume is None):
         raise SettingsError("expected either DATA or --resume", "name the training data, or a run to resume")
@@ -112,8 +113,6 @@ def train(
 
 def _check_resume_options(context: typer.Context) -> None:
     """Raise an error if an option is given that a resumed training cannot change."""
-    from satchel.errors import SettingsError
-
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
@@ -263,7 +262,6 @@ def show_report(trained: "AnyModel") -> None:
 
 def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
     """Return the sizes of the training data, and the numbers of skipped pairs and repaired bytes."""
-    from satchel.text.display import visible
 
     def size(counts: dict[str, int]) -> str:
         unknown = f", {counts['unknown']:,} unknown" if counts["unknown"] else ""

@@ -7,6 +7,8 @@ from typer import Option
 
 from satchel.cli.options import Run, SamplingSeed, Temperature, TopK, TopP
 from satchel.cli.predict import Predictor, predicts
+from satchel.errors import SettingsError
+from satchel.text.display import safe
 
 if TYPE_CHECKING:
     from satchel.api import Translation
@@ -29,7 +31,6 @@ def translate(
     """Print the translation of a text, or write the translations of every row of a file, in the same order."""
     from satchel import api
     from satchel.config import build
-    from satchel.errors import SettingsError
     from satchel.generation.sampling import Sampling
 
     if not sample and (temperature != 1.0 or top_k is not None or top_p is not None):
@@ -68,8 +69,6 @@ def _document(translation: "Translation") -> dict[str, Any]:
 
 
 def _show(translation: "Translation") -> None:
-    from satchel.text.display import safe
-
     translations = translation.translations
     for each in translations:
         print(safe(each.target) if len(translations) == 1 else f"{each.score:8.4f}  {safe(each.target)}")

@@ -6,7 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -109,11 +109,29 @@ class Steps(list[Step]):
 
         return page.fragment(self)
 
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `lesson NAME --json`; fractions become floats."""
+        return {
+            "name": self.lesson.name,
+            "title": self.lesson.title,
+            "source": self.lesson.source,
+            "items": list(self.lesson.items),
+            "steps": [_without_fractions(asdict(step)) for step in self],
+        }
+
     def save(self, path: str | Path) -> None:
         """Write the steps to a file; the suffix selects the format (.html, .svg, .png, .pdf, .tex or .ipynb)."""
         from satchel.lessons import files
 
         files.save(self, Path(path))
+
+
+def _without_fractions(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_fractions(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_fractions(inner) for inner in value]
+    return float(value) if isinstance(value, Fraction) else value
 
 
 @dataclass(frozen=True)

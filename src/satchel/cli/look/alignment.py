@@ -8,6 +8,7 @@ from satchel.cli.look.options import Head, Layer, Source, Target, read_pair
 from satchel.cli.options import Run, Text
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import View, view
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.inspection.alignment import Alignment
@@ -37,8 +38,6 @@ def alignment(
 def _show(result: "Alignment") -> None:
     """Print a row for each target word; if the source words do not fit beside each other, print several tables."""
     from rich.cells import cell_len
-
-    from satchel.text.display import visible
 
     def width(column: Sequence[str]) -> int:
         return max(map(cell_len, column))

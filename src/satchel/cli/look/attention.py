@@ -9,6 +9,7 @@ from satchel.cli.look.options import Head, Layer, Source, Start, Target, trace_r
 from satchel.cli.options import Run, Text, check_choice
 from satchel.cli.output import message, print_drawing
 from satchel.cli.result import View, view
+from satchel.errors import SettingsError
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
@@ -31,8 +32,6 @@ def attention(
     start: Start = 0,
 ) -> View:
     """Print or draw the attention weights: rows are query tokens, columns are key tokens."""
-    from satchel.errors import SettingsError
-
     check_choice("--form", form, FORMS)
     trace = trace_run(run, text, target, source, start)
     maps = trace.maps(which)

@@ -7,6 +7,7 @@ from typer import Option
 from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TOKEN, message, print_table
 from satchel.cli.result import View, view
+from satchel.text.display import visible
 
 
 @view
@@ -28,7 +29,6 @@ def attribution(
     from satchel import api, charts
     from satchel.inspection.attribution import INSTEADS, METHODS, Instead, compare_methods
     from satchel.inspection.targets import find_logit
-    from satchel.text.display import visible
 
     check_choice("--instead", instead, INSTEADS)
     chosen = [each for each in METHODS if method in (None, each)] or METHODS

@@ -10,6 +10,8 @@ from satchel.charts import terminal
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print_drawing, print_table
 from satchel.cli.result import View, view
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.inspection.aggregate import Total
@@ -40,7 +42,6 @@ def contributions(
     With --data, -o writes a table (.csv, .tsv, .jsonl).
     """
     from satchel import api
-    from satchel.errors import SettingsError
     from satchel.inspection.contributions import contributions as explain
 
     model = api.load(run)
@@ -96,8 +97,6 @@ def _totals_view(totals: "list[Total]") -> View:
 
 def _show_totals(totals: "list[Total]") -> None:
     """Print the largest and smallest sums; for classifiers a table for each label."""
-    from satchel.text.display import visible
-
     names = [name for name in (totals[0].key if totals else ()) if name != "label"]
     for label in dict.fromkeys(each.key.get("label") for each in totals):
         group = [each for each in totals if each.key.get("label") == label]

@@ -5,13 +5,13 @@ from satchel.cli.look.options import Start, trace_run
 from satchel.cli.options import Run, Text
 from satchel.cli.output import print_drawing
 from satchel.cli.result import View, view
+from satchel.errors import RunError
 
 
 @view
 def order(run: Run, text: Text = None, start: Start = 0) -> View:
     """Print or draw the order of the longest n-gram found for each token (1 is a back-off to the unigram)."""
     from satchel import charts
-    from satchel.errors import RunError
 
     scored = trace_run(run, text, start=start).targets
     tokens, orders = scored.tokens, scored.notes.get("order")

@@ -10,6 +10,7 @@ from satchel.cli.look.options import Layer, Target
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, message, print_table
 from satchel.cli.result import View, view
+from satchel.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -53,8 +54,6 @@ def patterns(
 
 def _texts(model: "Model", text: str | None, target: str | None, data: str | None) -> list[Any]:
     """Return the given text, or the texts of a file; for translators pairs of source and target."""
-    from satchel.errors import DataError, SettingsError
-
     if data is None:
         content = read_text(text)
         return [content] if target is None else [(content, target)]

@@ -7,6 +7,7 @@ from typer import Argument
 from satchel.charts import terminal
 from satchel.cli.output import print_drawing
 from satchel.cli.result import View, view
+from satchel.errors import RunError
 
 
 @view
@@ -15,7 +16,6 @@ def training(
 ) -> View:
     """Print or draw the validation loss, or the bits per byte, at each measured step of one or more trainings."""
     from satchel import api, charts
-    from satchel.errors import RunError
 
     results = {run: api.load(run).validation_curve() for run in runs.split(",")}
     for run, (_, curve) in results.items():
