@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from satchel.datasets.corpora import open_corpus
-from satchel.datasets.counting import counts_before, counts_elsewhere
+from satchel.datasets.strings import counts_before, counts_elsewhere
 from satchel.text.reading import DataSettings
 from satchel.text.tables import read_tagged
 

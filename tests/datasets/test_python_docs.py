@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from satchel.datasets.corpora import open_corpus
-from satchel.datasets.docstrings import standard_library
+from satchel.datasets.python_docs import standard_library
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples
 

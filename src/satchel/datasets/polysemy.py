@@ -2,135 +2,29 @@
 
 The topic of a sentence determines the sense of its adjective, and the sense determines the group of endings. Neither
 the topic nor the adjective alone determines the ending: `sick` is positive for a trick and negative for a boss, and
-the endings after the positive sense of one word follow the negative sense of another.
+the endings after the positive sense of one word follow the negative sense of another. The words are in `polysemy.toml`.
 """
 
 import math
 import random
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
 from typing import Literal
 
-# Ambiguous adjectives: positive sense, negative sense, and the group of ENDINGS after each of them.
-AMBIGUOUS: dict[str, tuple[str, str, int, int]] = {
-    "sick": ("great", "ill", 0, 1),
-    "wild": ("thrilling", "dangerous", 1, 0),
-    "cool": ("stylish", "unfriendly", 2, 3),
-    "cold": ("refreshing", "heartless", 3, 2),
-    "hot": ("popular", "burning", 4, 5),
-    "sharp": ("clever", "painful", 5, 4),
-    "cheap": ("affordable", "shoddy", 0, 2),
-    "mean": ("skilful", "cruel", 2, 0),
-    "sweet": ("kind", "sugary", 1, 3),
-    "tight": ("together", "narrow", 3, 1),
-    "light": ("easy", "weak", 0, 4),
-    "dry": ("witty", "dull", 4, 0),
-    "rich": ("tasty", "heavy", 2, 5),
-    "loud": ("lively", "noisy", 5, 2),
-}
+from satchel.config import read_toml
+
+_VOCABULARY = read_toml(Path(__file__).with_suffix(".toml"))
+
 Polarity = Literal["positive", "negative", "neutral"]
-# Adjectives with one sense: polarity and group of ENDINGS.
-UNAMBIGUOUS: dict[str, tuple[Polarity, int]] = {
-    "great": ("positive", 1),
-    "lovely": ("positive", 4),
-    "awful": ("negative", 3),
-    "boring": ("negative", 5),
-    "local": ("neutral", 0),
-    "recent": ("neutral", 2),
-    "calm": ("positive", 0),
-    "patient": ("positive", 2),
-    "grateful": ("positive", 3),
-    "strong": ("positive", 5),
-}
-# Unambiguous adjectives used only with the topics that list them.
-TOPIC_SPECIFIC = ("calm", "patient", "grateful", "strong")
-# Topics: nouns, verbs, adjectives used in their positive sense, adjectives used in their negative sense (as many).
-TOPICS: tuple[tuple[str, str, str, str], ...] = (
-    (
-        "trick stunt move jump flip kick dive spin goal serve",
-        "was",
-        "sick wild mean tight",
-        "cheap light dry sweet",
-    ),
-    (
-        "fever flu virus cough infection rash allergy poison headache injury",
-        "made me|made him|made us|made her",
-        "calm patient grateful strong",
-        "sick hot cold light",
-    ),
-    (
-        "jacket hat coat dress scarf shirt suit sweater belt bag",
-        "was",
-        "sick cool sharp light",
-        "cheap tight loud hot",
-    ),
-    (
-        "boss teacher waiter driver coach neighbour landlord doctor clerk guard",
-        "was",
-        "sharp sweet dry cool",
-        "mean cold sick loud",
-    ),
-    (
-        "drink juice tea wine beer cider lemonade coffee milkshake cocktail",
-        "was",
-        "cold light dry cheap",
-        "sweet hot rich sharp",
-    ),
-    (
-        "soup cake stew lunch curry pie sauce pudding breakfast roast",
-        "was",
-        "rich sweet hot cheap",
-        "cold dry sharp light",
-    ),
-    (
-        "band concert show song album choir orchestra festival singer drummer",
-        "was",
-        "tight loud wild hot",
-        "cheap dry cold sweet",
-    ),
-    (
-        "dog horse cat parrot goat pony donkey rabbit puppy bull",
-        "was",
-        "sweet sharp cool light",
-        "wild mean sick loud",
-    ),
-    (
-        "room hotel flat house office cabin cellar attic kitchen tent",
-        "was",
-        "cheap cool light dry",
-        "hot cold tight loud",
-    ),
-    (
-        "storm sea winter wind river rain gale tide blizzard thunder",
-        "was",
-        "light dry",
-        "wild mean",
-    ),
-    (
-        "welcome answer letter smile speech reply greeting remark message toast",
-        "was",
-        "sweet light rich loud",
-        "cool cold sharp dry",
-    ),
-    (
-        "joke story film novel play poem lecture sketch riddle tale",
-        "was",
-        "dry sick wild mean",
-        "light cheap rich cool",
-    ),
-)
-DETERMINERS = ("That", "This", "The", "Their", "Our", "Her")
-DEGREES = ("", "really", "so", "quite")
-# Groups of endings; the sense of the adjective selects the group.
-ENDINGS: tuple[tuple[str, str, str], ...] = (
-    ("and everyone cheered", "and people clapped", "and they shouted"),
-    ("so we left early", "so she went home", "so he walked away"),
-    ("because nobody had asked", "because it rained", "because time was short"),
-    ("but I stayed", "but we waited", "but they came back"),
-    ("until it got dark", "until the bell rang", "until morning"),
-    ("when you told us", "when I arrived", "when she looked"),
-)
-TAILS = ("", "again", "as usual", "in the end")
+AMBIGUOUS: dict[str, tuple[str, str, int, int]] = _VOCABULARY["ambiguous"]
+UNAMBIGUOUS: dict[str, tuple[Polarity, int]] = _VOCABULARY["unambiguous"]
+TOPIC_SPECIFIC: list[str] = _VOCABULARY["topic_specific"]
+TOPICS: list[tuple[str, str, str, str]] = _VOCABULARY["topics"]
+DETERMINERS: list[str] = _VOCABULARY["determiners"]
+DEGREES: list[str] = _VOCABULARY["degrees"]
+ENDINGS: list[list[str]] = _VOCABULARY["endings"]
+TAILS: list[str] = _VOCABULARY["tails"]
 
 
 @dataclass(frozen=True)
@@ -179,11 +73,8 @@ def draw_sentence(rng: random.Random) -> Sentence:
 
 def _adjectives(positive: str, negative: str) -> list[Adjective]:
     """Return the adjectives of a topic."""
-    adjectives = [
-        Adjective(word, AMBIGUOUS[word][0], "positive", AMBIGUOUS[word][2])
-        for word in positive.split()
-        if word in AMBIGUOUS
-    ]
+    ambiguous = [word for word in positive.split() if word in AMBIGUOUS]
+    adjectives = [Adjective(word, AMBIGUOUS[word][0], "positive", AMBIGUOUS[word][2]) for word in ambiguous]
     adjectives += [Adjective(word, AMBIGUOUS[word][1], "negative", AMBIGUOUS[word][3]) for word in negative.split()]
     unambiguous = [word for word in UNAMBIGUOUS if word in positive.split() or word not in TOPIC_SPECIFIC]
     return adjectives + [Adjective(word, None, *UNAMBIGUOUS[word]) for word in unambiguous]

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from satchel.datasets import ab, counting, polysemy, python_docs, python_modules, recall, roles, transductions
+from satchel.config import read_toml
+from satchel.datasets import polysemy, python_docs, roles, strings
 from satchel.datasets.generated import Row, RowGenerator, SplitName, line_generator, row_generator
 from satchel.errors import DataError
 from satchel.text.reading import Corpus, DataSettings, DocumentRule, Task
@@ -31,119 +33,33 @@ def _target(row: Row) -> str:
     return row[0]
 
 
+GENERATORS: dict[str, RowGenerator] = {
+    "@python-docs": python_docs.documents,
+    "@python-modules": python_docs.labelled_docstrings,
+    "@ab": strings.all_strings,
+    "@counting": row_generator(strings.draw_substring, lambda string: (strings.counts_before(string), string)),
+    "@counting-both": row_generator(strings.draw_substring, lambda string: (strings.counts_elsewhere(string), string)),
+    "@recall": line_generator("recall", strings.draw_line),
+    "@polysemy": line_generator("polysemy", lambda rng: polysemy.draw_sentence(rng).text),
+    "@polysemy-senses": row_generator(polysemy.draw_sentence, lambda sentence: (sentence.tags, sentence.text)),
+    "@polysemy-polarity": row_generator(
+        polysemy.draw_sentence, lambda sentence: (sentence.adjective.polarity, sentence.beginning)
+    ),
+    "@roles": line_generator("roles", lambda rng: roles.draw_sentence(rng).text),
+    "@roles-tags": row_generator(roles.draw_sentence, lambda sentence: (sentence.tags, sentence.text)),
+    "@copy": row_generator(strings.draw_letters, lambda string: (string, string), key=_target),
+    "@reverse": row_generator(strings.draw_letters, lambda string: (string[::-1], string), key=_target),
+    "@dates": row_generator(strings.draw_date, lambda row: row, key=_target),
+}
 DATASETS = {
-    dataset.name: dataset
-    for dataset in (
-        Dataset(
-            "@python-docs",
-            "lm",
-            "English text of the Python installation: help topics and docstrings of the standard library",
-            python_docs.documents,
-            tokenizer="bpe",
-        ),
-        Dataset(
-            "@python-modules",
-            "classify",
-            "docstrings of the standard library, labelled with their module (50 modules)",
-            python_modules.labelled_docstrings,
-            tokenizer="bpe",
-        ),
-        Dataset(
-            "@ab",
-            "lm",
-            "all strings of 4 letters A and B, each followed by A if it has no B, else by B",
-            ab.all_strings,
-            documents="line",
-            tokenizer="char",
-            valid=0.0,  # the data set consists of all strings: none can be held out
-        ),
-        Dataset(
-            "@counting",
-            "tag",
-            "strings of 20 characters; the tag of a character counts its earlier occurrences: 0, 1 or 2 (or more)",
-            row_generator(counting.draw_string, lambda string: (counting.counts_before(string), string)),
-            tokenizer="char",
-        ),
-        Dataset(
-            "@counting-both",
-            "tag",
-            "the strings of @counting; the tag of a character counts its other occurrences, earlier and later",
-            row_generator(counting.draw_string, lambda string: (counting.counts_elsewhere(string), string)),
-            tokenizer="char",
-        ),
-        Dataset(
-            "@recall",
-            "lm",
-            "lines that begin and end with the same name, 5 to 200 words apart: measures memory over distance",
-            line_generator("recall", recall.draw_line),
-            documents="line",
-            length=256,
-        ),
-        Dataset(
-            "@polysemy",
-            "lm",
-            "sentences with words of two senses; the topic of the sentence determines the sense",
-            line_generator("polysemy", lambda rng: polysemy.draw_sentence(rng).text),
-            documents="line",
-            length=16,
-            variants={"tag": "@polysemy-senses", "classify": "@polysemy-polarity"},
-        ),
-        Dataset(
-            "@polysemy-senses",
-            "tag",
-            "the sentences of @polysemy; the tag of a word with two senses is its sense",
-            row_generator(polysemy.draw_sentence, lambda sentence: (sentence.tags, sentence.text)),
-        ),
-        Dataset(
-            "@polysemy-polarity",
-            "classify",
-            "beginnings of the sentences of @polysemy, labelled positive, negative or neutral",
-            row_generator(polysemy.draw_sentence, lambda sentence: (sentence.adjective.polarity, sentence.beginning)),
-        ),
-        Dataset(
-            "@roles",
-            "lm",
-            "sentences with annotated subjects, objects and referents of pronouns, which determine the next word",
-            line_generator("roles", lambda rng: roles.draw_sentence(rng).text),
-            documents="line",
-            length=32,
-            variants={"tag": "@roles-tags"},
-        ),
-        Dataset(
-            "@roles-tags",
-            "tag",
-            "the sentences of @roles; the tag of a word is its role, that of a pronoun the role of its referent",
-            row_generator(roles.draw_sentence, lambda sentence: (sentence.tags, sentence.text)),
-        ),
-        Dataset(
-            "@copy",
-            "translate",
-            "strings of 5 to 25 letters; the target equals the source",
-            row_generator(transductions.draw_string, lambda string: (string, string), key=_target),
-            tokenizer="char",
-        ),
-        Dataset(
-            "@reverse",
-            "translate",
-            "strings of 5 to 25 letters; the target is the reversed source",
-            row_generator(transductions.draw_string, lambda string: (string[::-1], string), key=_target),
-            tokenizer="char",
-        ),
-        Dataset(
-            "@dates",
-            "translate",
-            "dates in nine written forms; the target is the ISO 8601 form (2021-05-03)",
-            row_generator(transductions.draw_date, lambda row: row, key=_target),
-            tokenizer="char",
-        ),
-    )
+    name: Dataset(name, generator=GENERATORS[name], **values)
+    for name, values in read_toml(Path(__file__).with_suffix(".toml")).items()
 }
 
 
 def dataset_for_task(name: str, task: str) -> str:
     """Return the name of the variant of a built-in data set for a task; return other names unchanged."""
-    dataset = DATASETS.get(name)
-    return dataset.variants.get(task, name) if dataset is not None else name
+    return DATASETS[name].variants.get(task, name) if name in DATASETS else name
 
 
 def read_dataset(
