@@ -3,7 +3,6 @@
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,8 @@ def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], Non
 def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str, Any]:
     words: Counter[str] = Counter()
     characters: Counter[str] = Counter()
-    lengths, duplicates = _Lengths(), _Duplicates()
+    lengths: list[int] = []
+    distinct: set[bytes] = set()
     blank = 0
 
     def counted(chunks: Iterable[str]) -> Iterator[str]:
@@ -63,14 +63,14 @@ def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str,
         if not line.strip():
             blank += 1
             continue
-        lengths.add(len(line))
-        duplicates.add(line)
-        if len(lengths.values) % REPORT_EVERY == 0:
-            progress(f"reading: {len(lengths.values):,} lines")
+        lengths.append(len(line))
+        distinct.add(_fingerprint(line))
+        if len(lengths) % REPORT_EVERY == 0:
+            progress(f"reading: {len(lengths):,} lines")
     return {
-        "lines": len(lengths.values),
+        "lines": len(lengths),
         "blank_lines": blank,
-        "duplicate_lines": duplicates.count,
+        "duplicate_lines": len(lengths) - len(distinct),
         "characters": characters.total(),
         "distinct_characters": len(characters),
         "control_characters": sum(count for c, count in characters.items() if c < " " and c not in "\t\n\r"),
@@ -78,7 +78,7 @@ def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str,
         "words": words.total(),
         "distinct_words": len(words),
         "words_seen_once": sum(count == 1 for count in words.values()),
-        "line_length": lengths.summary(),
+        "line_length": _quantiles(lengths),
         "most_common_words": [word for word, _ in words.most_common(10)],
     }
 
@@ -91,7 +91,9 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
     annotation = settings.label_column if task == "classify" else settings.tags_column
     labels: Counter[str] = Counter()
     labels_of_text: defaultdict[bytes, set[str]] = defaultdict(set)
-    duplicates, lengths, words = _Duplicates(), _Lengths(), _Lengths()
+    lengths: list[int] = []
+    words: list[int] = []
+    distinct: set[bytes] = set()
     empty = unlabelled = padded = mismatched = 0
     source = corpus.sources[0]
     for number, row in enumerate(tables.read_rows(corpus, source), start=1):
@@ -106,23 +108,23 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
             tags = label.split() if " " in label else list(label)
             labels.update(tags)
             mismatched += len(tags) != len(text.split() if " " in label else text)
-        duplicates.add(f"{label}\0{text}")
+        distinct.add(_fingerprint(f"{label}\0{text}"))
         labels_of_text[_fingerprint(text)].add(label)
-        lengths.add(len(text))
-        words.add(len(text.split()))
+        lengths.append(len(text))
+        words.append(len(text.split()))
         if number % REPORT_EVERY == 0:
             progress(f"reading: {number:,} rows")
     report = {
-        "rows": len(lengths.values),
+        "rows": len(lengths),
         "distinct_labels" if task == "classify" else "distinct_tags": len(labels),
         "labels_seen_once": sum(count == 1 for count in labels.values()),
         "empty_texts": empty,
         "empty_labels": unlabelled,
         "labels_with_outer_spaces": padded,
-        "duplicate_rows": duplicates.count,
+        "duplicate_rows": len(lengths) - len(distinct),
         "conflicting_texts": sum(len(texts) > 1 for texts in labels_of_text.values()),
-        "characters_per_text": lengths.summary(),
-        "words_per_text": words.summary(),
+        "characters_per_text": _quantiles(lengths),
+        "words_per_text": _quantiles(words),
         "labels": dict(labels.most_common()),
     }
     if task == "tag":
@@ -134,29 +136,31 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
 
 
 def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
-    duplicates, sources, targets = _Duplicates(), _Lengths(), _Lengths()
+    sources: list[int] = []
+    targets: list[int] = []
+    distinct: set[bytes] = set()
     targets_of_source: defaultdict[bytes, set[bytes]] = defaultdict(set)
     empty_source = empty_target = same = odd = 0
     for source, target, _ in pairs:
         empty_source += not source.strip()
         empty_target += not target.strip()
         same += source == target
-        short, long = sorted((len(source.split()), len(target.split())))
+        sources.append(len(source.split()))
+        targets.append(len(target.split()))
+        short, long = sorted((sources[-1], targets[-1]))
         odd += 0 < short * ODD_RATIO < long
-        duplicates.add(f"{source}\0{target}")
+        distinct.add(_fingerprint(f"{source}\0{target}"))
         targets_of_source[_fingerprint(source)].add(_fingerprint(target))
-        sources.add(len(source.split()))
-        targets.add(len(target.split()))
     return {
-        "pairs": len(sources.values),
+        "pairs": len(sources),
         "empty_sources": empty_source,
         "empty_targets": empty_target,
         "target_equals_source": same,
         "odd_length_ratio": odd,
-        "duplicate_pairs": duplicates.count,
+        "duplicate_pairs": len(sources) - len(distinct),
         "sources_with_several_targets": sum(len(texts) > 1 for texts in targets_of_source.values()),
-        "words_per_source": sources.summary(),
-        "words_per_target": targets.summary(),
+        "words_per_source": _quantiles(sources),
+        "words_per_target": _quantiles(targets),
     }
 
 
@@ -185,41 +189,19 @@ def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:
     return {"shared": shared, "of": total, "percent": round(100 * shared / max(1, total), 2)}
 
 
-# --- counters ---------------------------------------------------------------------------------------------
+# --- lengths and duplicates ---------------------------------------------------------------------------------------------
 
 
 def _fingerprint(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-@dataclass
-class _Duplicates:
-    """Counts texts that were added before."""
-
-    count: int = 0
-    _seen: set[bytes] = field(default_factory=set)
-
-    def add(self, text: str) -> None:
-        fingerprint = _fingerprint(text)
-        self.count += fingerprint in self._seen
-        self._seen.add(fingerprint)
-
-
-@dataclass
-class _Lengths:
-    """Lengths and their quantiles."""
-
-    values: list[int] = field(default_factory=list)
-
-    def add(self, length: int) -> None:
-        self.values.append(length)
-
-    def summary(self) -> dict[str, int]:
-        if not self.values:
-            return {}
-        return {
-            "shortest": min(self.values),
-            "median": int(np.median(self.values)),
-            "95 %": int(np.quantile(self.values, 0.95)),
-            "longest": max(self.values),
-        }
+def _quantiles(lengths: list[int]) -> dict[str, int]:
+    if not lengths:
+        return {}
+    return {
+        "shortest": min(lengths),
+        "median": int(np.median(lengths)),
+        "95 %": int(np.quantile(lengths, 0.95)),
+        "longest": max(lengths),
+    }
