@@ -25,7 +25,7 @@ import numpy as np
 
 from measure import parser, peak_megabytes, run_worker, time_alternately
 from satchel import api, durable, tensors
-from satchel.data.tokens import open_tokens, tokenize_corpus
+from satchel.data.tokens import open_tokens, tokenize_pieces
 from satchel.datasets.corpora import open_corpus
 from satchel.ngram.arpa import escape
 from satchel.ngram.smoothing import NgramSettings, estimate
@@ -141,7 +141,7 @@ def _train_lmplz(program: str, source: Path, target: Path) -> Measurement:
 def _compare_queries(scratch: Path, test: Path, programs: dict[str, str], rounds: int) -> None:
     """Print tokens per second and perplexity of the test text, for Satchel and for KenLM's binary formats."""
     model = api.load(scratch / "run-0", task="lm")
-    tokens = tokenize_corpus(open_corpus(test, DataSettings(documents="line")), model.tokenizer, "line")
+    tokens = tokenize_pieces(open_corpus(test, DataSettings(documents="line")).pieces(), model.tokenizer, "line")
     ids = np.array(tokens.ids)
     variants: dict[str, Callable[[], float]] = {"satchel": lambda: -float(model.predictor.score(ids).logprobs.mean())}
     try:

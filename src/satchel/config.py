@@ -3,7 +3,6 @@
 import difflib
 import json
 import tomllib
-import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -109,20 +108,12 @@ def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
 def keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Yield every dotted key of a settings class."""
     for name, field in kind.model_fields.items():
-        groups = [part for part in _parts(field.annotation) if _is_settings(part)]
+        kinds = (field.annotation, *typing.get_args(field.annotation))
+        groups = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
         for group in groups:
             yield from keys(group, f"{prefix}{name}.")
         if not groups:
             yield f"{prefix}{name}"
-
-
-def _parts(annotation: Any) -> Sequence[Any]:
-    is_union = isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union
-    return typing.get_args(annotation) if is_union else [annotation]
-
-
-def _is_settings(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _messages(error: ValidationError, known: list[str], tree: Mapping[str, Any]) -> list[str]:

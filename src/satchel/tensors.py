@@ -77,11 +77,10 @@ def _header(tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], m
 def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the arrays and the metadata of a file after verifying its checksum."""
     with durable.open_regular(path) as handle:
-        size = os.fstat(handle.fileno()).st_size
         # Check the header before allocating memory for the arrays it claims.
-        _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
+        _read_header(handle, path)
         handle.seek(0)
-        data = handle.read(size)
+        data = handle.read(os.fstat(handle.fileno()).st_size)
     header, start = _parse_header(data[: 8 + LARGEST_HEADER], len(data), str(path))
     metadata = header.pop("__metadata__")
     if hashlib.sha256(memoryview(data)[start:]).hexdigest() != metadata.get("sha256"):
@@ -92,29 +91,27 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         raise RunError(f"is not a safetensors file: {error}", where=str(path)) from error
     arrays = {}
     for name, entry in header.items():
-        array = np.frombuffer(tensors[name]["data"], np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<"))
+        array = np.frombuffer(tensors[name]["data"], _dtype(entry))
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise RunError(f"{name} contains NaN or infinity", where=str(path))
         arrays[name] = array.reshape(entry["shape"])
     return arrays, metadata
 
 
-def read_header(path: Path) -> dict[str, ArrayInfo]:
-    """Return the type and shape of each array in a file by name, without reading the arrays."""
+def read_header(path: Path) -> tuple[dict[str, ArrayInfo], dict[str, str]]:
+    """Return the type and shape of each array in a file by name, and the metadata, without reading the arrays."""
     with durable.open_regular(path) as handle:
-        size = os.fstat(handle.fileno()).st_size
-        header, _ = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
-    del header["__metadata__"]
-    return {
-        name: ArrayInfo(np.dtype(DTYPES[entry["dtype"]]).name, tuple(entry["shape"])) for name, entry in header.items()
-    }
+        header, _ = _read_header(handle, path)
+    metadata = header.pop("__metadata__")
+    return {name: ArrayInfo(_dtype(entry).name, tuple(entry["shape"])) for name, entry in header.items()}, metadata
 
 
-def read_metadata(path: Path) -> dict[str, str]:
-    """Return the metadata of a file."""
-    with durable.open_regular(path) as handle:
-        header, _ = _parse_header(handle.read(8 + LARGEST_HEADER), os.fstat(handle.fileno()).st_size, str(path))
-    return dict(header["__metadata__"])
+def _dtype(entry: dict[str, Any]) -> np.dtype[Any]:
+    return np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<")
+
+
+def _read_header(handle: BinaryIO, path: Path) -> tuple[dict[str, Any], int]:
+    return _parse_header(handle.read(8 + LARGEST_HEADER), os.fstat(handle.fileno()).st_size, str(path))
 
 
 def _damaged(path: Path) -> RunError:
@@ -204,13 +201,11 @@ def map_array(path: Path, name: str, *, verify: bool = False) -> tuple[Array, di
     The header is always validated; the checksum, which requires reading the whole file, only with `verify`.
     """
     with durable.open_regular(path) as handle:
-        size = handle.seek(0, 2)
-        handle.seek(0)
-        header, start = _parse_header(handle.read(8 + LARGEST_HEADER), size, str(path))
+        header, start = _read_header(handle, path)
         metadata = header.pop("__metadata__")
         if list(header) != [name] or len(header[name]["shape"]) != 1:
             raise RunError(f"contains the tensors {list(header)}, expected only {name}", where=str(path))
-        dtype = np.dtype(DTYPES[header[name]["dtype"]]).newbyteorder("<")
+        dtype = _dtype(header[name])
         if header[name]["shape"] == [0]:
             return np.empty(0, dtype), metadata
         array = np.memmap(handle, dtype, "r", start, tuple(header[name]["shape"]))

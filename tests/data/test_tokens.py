@@ -18,7 +18,7 @@ from satchel.data.tokens import (
     TokenWriter,
     open_tokens,
     piece_batches,
-    tokenize_corpus,
+    tokenize_pieces,
     write_tokens,
 )
 from satchel.errors import RunError
@@ -114,11 +114,11 @@ def test_ids_take_two_bytes_while_the_boundary_fits(size: int, dtype: type, tmp_
 def test_tokens_do_not_depend_on_the_cut_positions(texts: list[str], shortest: int) -> None:
     tokenizer = train_tokenizer(TokenizerSettings(kind="byte"), [], 0)
     for rule in RULES:
-        whole = tokenize_corpus(corpus_of(*texts), tokenizer, rule)
+        whole = tokenize_pieces(corpus_of(*texts).pieces(rule), tokenizer, rule)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reading, "SHORTEST_PIECE", shortest)
             patch.setattr(decoding, "CHUNK", shortest)
-            cut = tokenize_corpus(corpus_of(*texts), tokenizer, rule)
+            cut = tokenize_pieces(corpus_of(*texts).pieces(rule), tokenizer, rule)
         assert cut.counts == whole.counts
         assert cut.ids.tolist() == whole.ids.tolist()
 
@@ -126,7 +126,10 @@ def test_tokens_do_not_depend_on_the_cut_positions(texts: list[str], shortest: i
 def test_a_temporary_file_has_the_same_content_as_a_named_one(tmp_path: Path) -> None:
     corpus = corpus_of("ab c\nabc\n" * 30)
     for rule in RULES:
-        named, temporary = tokens_of(corpus, LETTERS, rule, tmp_path), tokenize_corpus(corpus, LETTERS, rule)
+        named, temporary = (
+            tokens_of(corpus, LETTERS, rule, tmp_path),
+            tokenize_pieces(corpus.pieces(rule), LETTERS, rule),
+        )
         assert temporary.ids.tolist() == named.ids.tolist()
         assert temporary.counts == named.counts
         assert temporary.tokenizer_sha256 == LETTERS.sha256

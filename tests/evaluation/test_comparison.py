@@ -9,7 +9,7 @@ import pytest
 
 import satchel
 from satchel import api
-from satchel.data.tokens import tokenize_corpus
+from satchel.data.tokens import tokenize_pieces
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation import reports
@@ -196,7 +196,7 @@ def test_the_loss_of_a_token_counts_for_the_block_in_which_the_token_begins(
         verse, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "run", task="lm"
     )
     corpus = open_corpus(text, model.settings.data)
-    tokens = tokenize_corpus(corpus, model.tokenizer, "stream")
+    tokens = tokenize_pieces(corpus.pieces("stream"), model.tokenizer, "stream")
     costs = byte_costs(model.predictor, model.tokenizer, tokens, unit_bytes(corpus, "stream"))
     logprobs = model.predictor.score(tokens.ids).logprobs
     block = len(logprobs) // 20

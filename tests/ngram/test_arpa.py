@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import satchel
 from satchel import api
-from satchel.data.tokens import tokenize_corpus
+from satchel.data.tokens import tokenize_pieces
 from satchel.datasets.corpora import open_corpus
 from satchel.errors import DataError, RunError
 from satchel.ngram.arpa import escape, read_arpa, unescape, write_arpa
@@ -173,7 +173,7 @@ def test_kenlm_computes_the_same_probability_of_every_token_of_wikitext(wikitext
     folder, data = wikitext
     model = satchel.load(folder / "run", task="lm")
     test = data / "wiki.test.tokens.gz"
-    tokens = tokenize_corpus(open_corpus(test, DataSettings(documents="line")), model.tokenizer, "line")
+    tokens = tokenize_pieces(open_corpus(test, DataSettings(documents="line")).pieces(), model.tokenizer, "line")
     ours = model.predictor.score(tokens.ids).logprobs / np.log(10)
     assert np.exp(-ours.mean() * np.log(10)) == pytest.approx(224.81, abs=0.005)
     words = [*map(escape, model.tokenizer.spellings), ""]

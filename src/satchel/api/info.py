@@ -102,7 +102,7 @@ def _costs(costs: "Costs") -> dict[str, Any]:
 def _run(folder: Path) -> dict[str, Any]:
     run = runs.read_config(folder)
     settings = read_settings(run, folder)
-    arrays = tensors.read_header(folder / runs.MODEL)
+    arrays, _ = tensors.read_header(folder / runs.MODEL)
     files = {
         path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
     }
@@ -141,7 +141,7 @@ def describe_tensors(name: str) -> list[dict[str, Any]]:
         for prefix, folder in folders.items()
         for file in (runs.MODEL, runs.NGRAM)
         if (folder / file).exists()
-        for tensor, array in tensors.read_header(folder / file).items()
+        for tensor, array in tensors.read_header(folder / file)[0].items()
     ]
 
 

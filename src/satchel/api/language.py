@@ -12,7 +12,7 @@ import numpy as np
 from satchel import config, durable
 from satchel.api.model import Model
 from satchel.charts import html
-from satchel.data.tokens import TokenFile, decode_documents, tokenize_corpus
+from satchel.data.tokens import TokenFile, decode_documents, tokenize_pieces
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation import comparison
 from satchel.evaluation.comparison import UnitCosts
@@ -204,8 +204,8 @@ class LanguageModel(Model):
 
     def tokenize(self, corpus: Corpus, progress: Progress = silent) -> TokenFile:
         """Return the tokens of a corpus in a temporary file."""
-        tokens = tokenize_corpus(
-            corpus,
+        tokens = tokenize_pieces(
+            corpus.pieces(self.settings.data.documents),
             self.tokenizer,
             self.settings.data.documents,
             lambda characters: progress("tokenizing", min(1.0, characters / max(1, corpus.size))),

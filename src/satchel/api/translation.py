@@ -20,7 +20,7 @@ from satchel.data.tokens import decode_documents
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.lexicon import Lexicon
-from satchel.evaluation.swapped import look_swapped, unigram_model
+from satchel.evaluation.swapped import UnigramModel, look_swapped
 from satchel.evaluation.translation import (
     Bucket,
     TranslationMemory,
@@ -228,7 +228,7 @@ class Translator(Model):
             perplexity=float(np.exp(mean)) if mean < 700 else float("inf"),
             nats_per_token=mean,
             looks_swapped=look_swapped(
-                pairs, unigram_model(source_ids, self.source_tokenizer), unigram_model(target_ids, self.tokenizer)
+                pairs, UnigramModel(source_ids, self.source_tokenizer), UnigramModel(target_ids, self.tokenizer)
             ),
             unknown=sum(self.source_tokenizer.encode(source).unknown for source in sources),
             baselines=baselines(

@@ -28,7 +28,7 @@ def seeded_rng(*key: int | str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamBatches:
     """Windows of a token stream. Each epoch covers the stream with a new random offset and order of windows."""
 
@@ -69,11 +69,8 @@ class StreamBatches:
             windows, offset = 1, int(rng.integers(0, spare + 1))
         return rng.permutation(windows) * self._length + offset
 
-    def __hash__(self) -> int:
-        return id(self)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowBatches:
     """Batches of rows of similar length, with at most `tokens` tokens each, including padding."""
 
@@ -81,7 +78,7 @@ class RowBatches:
     tokens: int
     seed: int
     # Number of steps before each epoch, extended as epochs are reached.
-    _ends: list[int] = field(default_factory=lambda: [0], compare=False)
+    _ends: list[int] = field(default_factory=lambda: [0])
 
     @property
     def steps_per_epoch(self) -> int:
@@ -111,9 +108,6 @@ class RowBatches:
             pool = order[start : start + POOL * rows_per_batch]
             batches += [pool[rows] for rows in group_by_length(self.lengths_R[pool], self.tokens)]
         return [batches[index] for index in rng.permutation(len(batches))]
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 def group_by_length(lengths_R: Ints, budget: int) -> list[Ints]:

@@ -16,12 +16,10 @@ from satchel.text.reading import text_pieces
 from satchel.text.tokenizer import Tokenizer
 
 
-def write_examples(
-    handle: BinaryIO, tokenizer: Tokenizer, texts: Iterable[str], sha256: str, progress: Callable[[int], None]
-) -> TokenCounts:
+def write_examples(handle: BinaryIO, tokenizer: Tokenizer, texts: Iterable[str], sha256: str) -> TokenCounts:
     """Write a token file with one document per text, and return its counts."""
     writer = TokenWriter(handle, tokenizer, "file")
-    counts = write_tokens(writer, text_pieces(texts), progress)
+    counts = write_tokens(writer, text_pieces(texts))
     writer.finish(sha256)
     return counts
 

@@ -149,18 +149,11 @@ def write_tokens(
     return writer.counts
 
 
-def tokenize_corpus(
-    corpus: Corpus,
+def tokenize_pieces(
+    pieces: Iterable[Piece],
     tokenizer: Tokenizer,
     rule: DocumentRule,
     progress: Callable[[int], None] = lambda characters: None,
-) -> TokenFile:
-    """Return a temporary token file of a corpus."""
-    return tokenize_pieces(corpus.pieces(rule), tokenizer, rule, progress)
-
-
-def tokenize_pieces(
-    pieces: Iterable[Piece], tokenizer: Tokenizer, rule: DocumentRule, progress: Callable[[int], None]
 ) -> TokenFile:
     """Return a temporary token file of pieces of documents."""
     return temporary_tokens(tokenizer, rule, lambda writer: write_tokens(writer, pieces, progress))

@@ -7,6 +7,7 @@ the endings after the positive sense of one word follow the negative sense of an
 
 import math
 import random
+from collections.abc import Sized
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -92,7 +93,7 @@ def entropy_per_word() -> float:
     bits, lengths = [], []
     for nouns, verb_phrases, positive, negative in TOPICS:
         adjectives, verbs = _adjectives(positive, negative), verb_phrases.split("|")
-        choices = [TOPICS, DETERMINERS, nouns.split(), verbs, DEGREES, adjectives, ENDINGS[0], TAILS]
+        choices: list[Sized] = [TOPICS, DETERMINERS, nouns.split(), verbs, DEGREES, adjectives, ENDINGS[0], TAILS]
         bits.append(sum(math.log2(len(options)) for options in choices))
         endings = mean(mean(map(_word_count, ENDINGS[adjective.ending])) for adjective in adjectives)
         # The determiner, the noun, the adjective and the end of the sentence count one word each.

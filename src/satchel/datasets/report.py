@@ -189,7 +189,7 @@ def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:
     return {"shared": shared, "of": total, "percent": round(100 * shared / max(1, total), 2)}
 
 
-# --- lengths and duplicates ---------------------------------------------------------------------------------------------
+# --- lengths and duplicates -----------------------------------------------------------------------------
 
 
 def _fingerprint(text: str) -> bytes:

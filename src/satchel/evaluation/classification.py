@@ -125,10 +125,12 @@ def classification(logprobs_EC: Floats, gold_E: Ints, labels: Sequence[str], maj
     accuracy = float(correct_E.mean())
     per_label = _per_label(predicted_E, gold_E, labels)
     bins = _bins(confidence_E, correct_E)
+    low, high = interval(accuracy, len(gold_E))
     return ClassificationMetrics(
         examples=len(gold_E),
         accuracy=accuracy,
-        **dict(zip(("low", "high"), interval(accuracy, len(gold_E)), strict=True)),
+        low=low,
+        high=high,
         macro_f1=float(np.mean([label.f1 for label in per_label])),
         majority=float((gold_E == majority).mean()),
         unseen=int((gold_E >= logprobs_EC.shape[1]).sum()),
@@ -173,16 +175,12 @@ def _bins(confidence_E: Floats, correct_E: npt.NDArray[np.bool_]) -> tuple[Bin, 
     counts = np.bincount(bin_E, minlength=BINS)
     confidence = np.bincount(bin_E, confidence_E, BINS)
     correct = np.bincount(bin_E, correct_E, BINS)
-    return tuple(
-        Bin(
-            index / BINS,
-            (index + 1) / BINS,
-            int(counts[index]),
-            float(confidence[index] / counts[index]),
-            float(correct[index] / counts[index]),
-        )
-        for index in np.flatnonzero(counts).tolist()
-    )
+    bins = []
+    for index in np.flatnonzero(counts).tolist():
+        count = int(counts[index])
+        low, high = index / BINS, (index + 1) / BINS
+        bins.append(Bin(low, high, count, float(confidence[index] / count), float(correct[index] / count)))
+    return tuple(bins)
 
 
 def _coverage(threshold: float, confidence_E: Floats, correct_E: npt.NDArray[np.bool_]) -> Coverage:

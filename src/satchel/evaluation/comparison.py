@@ -146,7 +146,7 @@ def byte_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile, by
     """Return the nats and bytes of each unit. A token belongs to the unit in which it starts."""
     logprobs = predictor.score(tokens.ids).logprobs
     units = _units_of(tokens, tokenizer, bytes_U)
-    return UnitCosts(_sums(units, -logprobs, len(bytes_U)), bytes_U)
+    return UnitCosts(np.bincount(units, -logprobs, len(bytes_U)).astype(float), bytes_U)
 
 
 def _units_of(tokens: TokenFile, tokenizer: Tokenizer, bytes_U: Floats) -> npt.NDArray[np.int64]:
@@ -160,18 +160,13 @@ def _units_of(tokens: TokenFile, tokenizer: Tokenizer, bytes_U: Floats) -> npt.N
     return np.minimum(np.searchsorted(np.cumsum(bytes_U), starts, side="right"), len(bytes_U) - 1)
 
 
-def _sums(units: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
-    """Return the sum of the values in each unit."""
-    return np.bincount(units, values, count).astype(float, copy=False)
-
-
 def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -> UnitCosts:
     """Return the nats and tokens of each document or block, for tokenizers that are not lossless."""
     logprobs = predictor.score(tokens.ids).logprobs
     ends = np.asarray(tokens.ids[1:]) == tokenizer.boundary
     block = _block(len(logprobs), SHORTEST_TOKENS, BLOCK_TOKENS)
     units = np.concatenate([[0], np.cumsum(ends)[:-1]]) if ends.any() else np.arange(len(logprobs)) // block
-    return UnitCosts(_sums(units, -logprobs, int(units[-1]) + 1), np.bincount(units).astype(float))
+    return UnitCosts(np.bincount(units, -logprobs).astype(float), np.bincount(units).astype(float))
 
 
 def _block(size: int, shortest: int, longest: int) -> int:
@@ -202,9 +197,8 @@ def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
 def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> Floats:
     """Return the bytes of each document or block of tokens, for a lossless tokenizer."""
     if rule != "stream":
-        return np.array(
-            [len(text.encode()) + (rule == "line") for text in decode_documents(tokens.ids, tokenizer)], float
-        )
+        texts = decode_documents(tokens.ids, tokenizer)
+        return np.array([len(text.encode()) + (rule == "line") for text in texts], float)
     lengths = tokenizer.byte_lengths[np.asarray(tokens.ids[1:], np.int64)]
     block = _block(len(lengths), SHORTEST_TOKENS, BLOCK_TOKENS)
     return np.add.reduceat(lengths, range(0, len(lengths), block)).astype(float)
@@ -223,25 +217,16 @@ def compare(
         Row(name, float(value), *_interval(resampled_NR[:, index], is_enough))
         for index, (name, value) in enumerate(zip(names, values, strict=True))
     )
-    pairs = tuple(
-        Pair(
-            names[a],
-            names[b],
-            float(values[a] - values[b]),
-            *_interval(resampled_NR[:, a] - resampled_NR[:, b], is_enough),
-        )
-        for a, b in combinations(range(len(names)), 2)
-    )
-    grouped = tuple(
-        Group(
-            tuple(names[index] for index in members),
-            float(np.mean(values[list(members)])),
-            float(np.std(values[list(members)], ddof=1)),
-        )
-        for members in groups
-        if len(members) > 1
-    )
-    return Comparison(metric, int(nats_RU.shape[1]), rows, pairs, grouped)
+    pairs = []
+    for a, b in combinations(range(len(names)), 2):
+        interval = _interval(resampled_NR[:, a] - resampled_NR[:, b], is_enough)
+        pairs.append(Pair(names[a], names[b], float(values[a] - values[b]), *interval))
+    grouped = []
+    for members in groups:
+        runs, group = tuple(names[index] for index in members), values[list(members)]
+        if len(runs) > 1:
+            grouped.append(Group(runs, float(np.mean(group)), float(np.std(group, ddof=1))))
+    return Comparison(metric, int(nats_RU.shape[1]), rows, tuple(pairs), tuple(grouped))
 
 
 def _resampled(nats_RU: Floats, sizes_RU: Floats) -> Floats:
@@ -266,8 +251,3 @@ def _interval(values: Floats, is_enough: bool) -> tuple[float, float]:
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)
-
-
-def bits_per_byte(names: Sequence[str], costs: Sequence[UnitCosts], groups: Sequence[Sequence[int]]) -> Comparison:
-    """Return the comparison in bits per byte."""
-    return compare(names, costs, "bits_per_byte", 1 / math.log(2), groups)

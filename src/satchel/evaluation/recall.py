@@ -33,16 +33,13 @@ def recall(predictor: Predictor, tokenizer: Tokenizer, texts: Iterable[str]) -> 
         distance = words[:-1][::-1].index(words[-1]) + 1
         index = int(np.searchsorted(EDGES, distance))
         bins.setdefault(index, []).append((distance, *_last_word(predictor, tokenizer, text, words[-1])))
-    return [
-        Distance(
-            min(distance for distance, _, _ in rows),
-            max(distance for distance, _, _ in rows),
-            len(rows),
-            float(np.mean([is_correct for _, is_correct, _ in rows])),
-            float(np.mean([nats for _, _, nats in rows])),
+    results = []
+    for _, rows in sorted(bins.items()):
+        distances, correct, nats = zip(*rows, strict=True)
+        results.append(
+            Distance(min(distances), max(distances), len(rows), float(np.mean(correct)), float(np.mean(nats)))
         )
-        for _, rows in sorted(bins.items())
-    ]
+    return results
 
 
 def _last_word(predictor: Predictor, tokenizer: Tokenizer, text: str, word: str) -> tuple[bool, float]:

@@ -15,7 +15,9 @@ def save_comparison(comparison: Comparison, path: Path) -> None:
     rows = [[row.run, *(f"{number:.6g}" for number in (row.value, row.low, row.high))] for row in comparison.rows]
     if path.suffix == ".csv":
         handle = io.StringIO()
-        csv.writer(handle, lineterminator="\n").writerows([columns, *(map(_cell, row) for row in rows)])
+        csv.writer(handle, lineterminator="\n").writerows(
+            [columns, *([_cell(run), *numbers] for run, *numbers in rows)]
+        )
         durable.write_file(path, handle.getvalue().encode())
     elif path.suffix == ".md":
         lines = [columns, ["---", *["---:"] * 3], *([cell.replace("|", "\\|") for cell in row] for row in rows)]
@@ -35,15 +37,7 @@ def save_comparison(comparison: Comparison, path: Path) -> None:
 
 def _cell(text: str) -> str:
     """Return the cell, quoted if a spreadsheet would interpret it as a formula."""
-    return f"'{text}" if text[:1] in "=+@" or (text[:1] == "-" and not _is_number(text)) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"'{text}" if text[:1] in "=+@-" else text
 
 
 def _tex(text: str) -> str:

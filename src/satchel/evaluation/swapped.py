@@ -1,11 +1,9 @@
 """Detection of swapped source and target texts in a translation data set, with unigram models."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from satchel.data.batches import Ints
 from satchel.predictor import Ids
 from satchel.text.tables import TextPair
 from satchel.text.tokenizer import Tokenizer
@@ -16,24 +14,17 @@ MAX_PAIRS = 500
 MARGIN = 0.05
 
 
-@dataclass(frozen=True)
 class UnigramModel:
-    """Token counts of the source texts or of the target texts."""
+    """Unigram model of the source texts or of the target texts, with add-0.5 smoothing."""
 
-    tokenizer: Tokenizer
-    counts_V: Ints
+    def __init__(self, ids: Ids, tokenizer: Tokenizer) -> None:
+        counts_V = np.bincount(np.asarray(ids, np.int64), minlength=tokenizer.size + 1)[: tokenizer.size] + 0.5
+        self._logprobs_V, self._tokenizer = np.log(counts_V / counts_V.sum()), tokenizer
 
     def nats_per_character(self, texts: Sequence[str]) -> float:
-        """Return the negative log-likelihood of texts per character, with add-0.5 smoothing."""
-        logprobs_V = np.log((self.counts_V + 0.5) / (self.counts_V + 0.5).sum())
-        nats = -sum(float(logprobs_V[self.tokenizer.encode(text).ids].sum()) for text in texts)
+        """Return the negative log-likelihood of texts per character."""
+        nats = -sum(float(self._logprobs_V[self._tokenizer.encode(text).ids].sum()) for text in texts)
         return nats / max(1, sum(map(len, texts)))
-
-
-def unigram_model(ids: Ids, tokenizer: Tokenizer) -> UnigramModel:
-    """Return the unigram model of token ids."""
-    counts_V = np.bincount(np.asarray(ids, np.int64), minlength=tokenizer.size + 1)[: tokenizer.size]
-    return UnigramModel(tokenizer, counts_V)
 
 
 def look_swapped(pairs: Sequence[TextPair], source_model: UnigramModel, target_model: UnigramModel) -> bool:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from satchel.predictor import Floats
 NGRAM_LENGTH = 4
 # Number of retrieved sources that are compared by chrF.
 RETRIEVED = 10
+# Maximum number of ranges of source lengths.
+LENGTH_RANGES = 6
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,10 @@ def by_length(
     spaces = sum(source.count(" ") for source in sources) / max(1, sum(map(len, sources)))
     unit = "words" if spaces > 1 / 20 else "letters"
     lengths = np.array([len(source.split()) if unit == "words" else len(source) for source in sources])
-    edges = _edges(lengths)
+    # Up to LENGTH_RANGES ranges of lengths with about the same number of sentences each.
+    cuts = sorted({int(np.quantile(lengths, share)) for share in np.linspace(0, 1, LENGTH_RANGES + 1)[1:]})
     buckets = []
-    for low, high in edges:
+    for low, high in zip([int(lengths.min()), *(cut + 1 for cut in cuts[:-1])], cuts, strict=True):
         rows = np.flatnonzero((lengths >= low) & (lengths <= high)).tolist()
         if rows:
             metrics = quality([hypotheses[row] for row in rows], [references[row] for row in rows])
@@ -137,23 +141,15 @@ def by_length(
     return buckets
 
 
-def by_source_position(positions: Floats, nats: Floats, parts: int = 5) -> list[Bucket]:
+def by_source_position(positions: Floats, nats: Floats) -> list[Bucket]:
     """Return mean nats of target tokens by relative position of the aligned source token (0 to 1; NaN: unknown)."""
     buckets = []
-    for part in range(parts):
-        low, high = part / parts, (part + 1) / parts
-        rows = (positions >= low) & ((positions < high) | (part == parts - 1))
+    for low, high in pairwise(part / 5 for part in range(6)):
+        rows = (positions >= low) & ((positions < high) | (high == 1))
         if rows.any():
             name = f"{low:.0%} to {high:.0%} of the source"
             buckets.append(Bucket(name, int(rows.sum()), None, float(nats[rows].mean())))
     return buckets
-
-
-def _edges(lengths: Any, count: int = 6) -> list[tuple[int, int]]:
-    """Return up to `count` ranges of lengths with about the same number of sentences each."""
-    cuts = sorted({int(np.quantile(lengths, share)) for share in np.linspace(0, 1, count + 1)[1:]})
-    starts = [int(lengths.min()), *(cut + 1 for cut in cuts[:-1])]
-    return list(zip(starts, cuts, strict=True))
 
 
 class TranslationMemory:
@@ -173,23 +169,16 @@ class TranslationMemory:
 
     def translate(self, source: str) -> str:
         """Return the target of the most similar training source."""
-        return self.targets[self.nearest(source)]
-
-    def nearest(self, source: str) -> int:
-        """Return the index of the most similar training source."""
-        from sacrebleu.metrics.chrf import CHRF
-
         if source in self._exact:
-            return self._exact[source]
+            return self.targets[self._exact[source]]
         scores = np.zeros(len(self.sources))
         for ngram in _ngrams(source):
             rows = self._index.get(ngram)
             if rows is not None:
                 scores[rows] += math.log(len(self.sources) / len(rows)) + 1e-9
         best = np.argsort(-scores, kind="stable")[:RETRIEVED]
-        metric = CHRF()
-        similarities = [metric.sentence_score(self.sources[row], [source]).score for row in best]
-        return int(best[int(np.argmax(similarities))])
+        similarities = by_sentence([self.sources[row] for row in best], [source] * len(best))
+        return self.targets[int(best[np.argmax(similarities)])]
 
 
 def _ngrams(text: str) -> Counter[str]:

@@ -138,9 +138,7 @@ class _BeamSearch:
             must_end = [self.limits[text] <= length for text in texts]
             totals_BC, candidates_BC = self._candidates(last_R1, totals_BK, must_end)
             vocabulary = self.network.head.out_features
-            rows: list[int] = []
-            tokens: list[int] = []
-            totals: list[float] = []
+            beams: list[tuple[int, int, float]] = []
             active: list[int] = []
             extended: list[list[list[int]]] = []
             for index, (scores, numbers) in enumerate(zip(totals_BC.tolist(), candidates_BC.tolist(), strict=True)):
@@ -150,24 +148,20 @@ class _BeamSearch:
                     continue
                 # Fill the beam with rows of probability 0.
                 kept += [(0, self.boundary, -torch.inf)] * (beam - len(kept))
-                rows += [index * totals_BK.shape[1] + row for row, _, _ in kept]
-                tokens += [token for _, token, _ in kept]
-                totals += [total for _, _, total in kept]
+                beams += [(index * totals_BK.shape[1] + row, token, total) for row, token, total in kept]
                 extended.append([[*prefixes[index][row], token] for row, token, _ in kept])
                 active.append(index)
             if not active:
                 break
+            rows, tokens, totals = zip(*beams, strict=True)
             selected = None if len(active) == len(texts) else torch.tensor(active, device=self.device)
-            self._select(rows, selected, len(last_R1))
+            if selected is not None or rows != tuple(range(len(last_R1))):
+                self.state = self.state.select(torch.tensor(rows, device=self.device), selected)
             texts, prefixes = [texts[index] for index in active], extended
             totals_BK = torch.tensor(totals, dtype=torch.double, device=self.device).view(-1, beam)
             last_R1 = torch.tensor(tokens, device=self.device)[:, None]
         ranked = [sorted(group.values(), key=lambda hypothesis: -hypothesis.score) for group in self.complete]
         return [hypotheses[: self.settings.best] for hypotheses in ranked]
-
-    def _select(self, rows: list[int], texts: Tensor | None, count: int) -> None:
-        if texts is not None or rows != list(range(count)):
-            self.state = self.state.select(torch.tensor(rows, device=self.device), texts)
 
     def _candidates(self, last_R1: Tensor, totals_BK: Tensor, must_end: list[bool]) -> tuple[Tensor, Tensor]:
         """Return the log-probabilities of the best continuations of each text, and their numbers row * V + token."""

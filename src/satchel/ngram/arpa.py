@@ -36,19 +36,14 @@ def unescape(word: str) -> str:
 
 
 def write_arpa(
-    handle: BinaryIO,
-    table: Table,
-    tokens: Sequence[str],
-    unknown: int | None,
-    progress: Callable[[float], None],
+    handle: BinaryIO, table: Table, tokens: Sequence[str], unknown: int | None, progress: Callable[[float], None]
 ) -> None:
     """Write a table; `tokens` are the spellings of its ids, without the boundary id."""
     words = [escape(token) for token in tokens]
     if unknown is not None:
         words[unknown] = UNKNOWN
     boundary = len(words)
-    sizes = [len(level.keys) for level in table.levels]
-    header = [f"ngram {n}={size + (n == 1)}" for n, size in enumerate(sizes, start=1)]
+    header = [f"ngram {n}={size + (n == 1)}" for n, size in enumerate(table.sizes, start=1)]
     handle.write("\n".join(["\\data\\", *header, ""]).encode())
     # Spelling of each context; the boundary id at its start is `<s>`.
     contexts: list[str] = [*words, START]
@@ -76,7 +71,7 @@ def write_arpa(
             lines = map("\t".join, zip(numbers, names, strict=True))
             handle.write("".join(f"{line}{weight}\n" for line, weight in zip(lines, weights, strict=True)).encode())
             done += len(names)
-            progress(done / sum(sizes))
+            progress(done / sum(table.sizes))
         contexts = contexts if n == 1 else following
     handle.write(b"\n\\end\\\n")
 
@@ -94,18 +89,15 @@ def read_arpa(lines: Iterable[str], where: str, progress: Callable[[str], None])
     levels: list[Level] = []
     for n, size in enumerate(sizes, start=1):
         progress(f"reading {size:,} {n}-grams")
-        rows = reader.section(n, size, is_top=n == len(sizes))
-        if n == 1:
-            grams, numbers, weights = _unigrams(rows, words, reader)
-        else:
-            grams, numbers, weights = _ngrams(rows, n, words, reader)
+        is_top = n == len(sizes)
+        rows = reader.section(n, size, is_top)
+        grams, numbers, weights = _unigrams(rows, words, reader) if n == 1 else _ngrams(rows, n, words, reader)
         keys = _keys(grams, levels, len(words), reader)
         sorting = np.argsort(keys, kind="stable")
         keys = keys[sorting]
         if (np.diff(keys) == 0).any():
             raise reader.error(f"an n-gram occurs twice in the section of {n}-grams")
-        top = n == len(sizes)
-        levels.append(Level(keys, 10.0 ** numbers[sorting], np.empty(0) if top else 10.0 ** weights[sorting]))
+        levels.append(Level(keys, 10.0 ** numbers[sorting], np.empty(0) if is_top else 10.0 ** weights[sorting]))
     del words[END]
     spellings = [unescape(word) for word in words]
     for level in levels:
@@ -133,8 +125,7 @@ def _unigrams(rows: Iterator[list[str]], words: dict[str, int], reader: "_Reader
 
 def _ngrams(rows: Iterator[list[str]], n: int, words: dict[str, int], reader: "_Reader") -> tuple[Ints, Floats, Floats]:
     ids: list[int] = []
-    numbers: list[float] = []
-    weights: list[float] = []
+    values: list[tuple[float, float]] = []
     boundary = words[END]
     for row in rows:
         try:
@@ -142,10 +133,9 @@ def _ngrams(rows: Iterator[list[str]], n: int, words: dict[str, int], reader: "_
             ids.extend(words[word] for word in row[2 : n + 1])
         except KeyError as error:
             raise reader.error(f"the word {error.args[0]} is missing in the 1-grams") from None
-        number, weight = reader.numbers(row, n)
-        numbers.append(number)
-        weights.append(weight)
-    return np.array(ids, np.int64).reshape(-1, n), np.array(numbers), np.array(weights)
+        values.append(reader.numbers(row, n))
+    numbers, weights = np.array(values, float).reshape(-1, 2).T
+    return np.array(ids, np.int64).reshape(-1, n), numbers, weights
 
 
 def _keys(grams: Ints, levels: Sequence[Level], size: int, reader: "_Reader") -> Ints:

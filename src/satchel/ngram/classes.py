@@ -16,7 +16,7 @@ from pydantic import Field
 
 from satchel.errors import RunError
 from satchel.ngram.smoothing import NgramSettings, estimate
-from satchel.ngram.tables import Ints, Table, table_from_arrays
+from satchel.ngram.tables import Ints, Table, table_from_arrays, value_fault
 from satchel.predictor import Floats, Ids
 
 BLOCK = 1 << 20
@@ -135,10 +135,7 @@ class ClassTables:
         """Return the arrays to save."""
         named = {f"background.{name}": array for name, array in self.background.arrays().items()}
         for n, level in enumerate(self.levels, start=1):
-            named[f"classes.{n}.starts"] = level.starts
-            named[f"classes.{n}.classes"] = level.classes
-            named[f"classes.{n}.probabilities"] = level.probabilities
-            named[f"classes.{n}.weights"] = level.weights
+            named |= {f"classes.{n}.{part}": array for part, array in vars(level).items()}
         named["prior"], named["floors"] = self.prior_C, self.floors_C
         return named | {"temper": np.array([self.temperature.scale, self.temperature.power])}
 
@@ -188,9 +185,7 @@ def _fault(level: ClassLevel, rows: int, classes: int, *, is_last: bool) -> str:
         return "starts are not in ascending order"
     if count and not (level.classes.min() >= 0 and level.classes.max() < classes):
         return f"a class number is not between 0 and {classes - 1}"
-    if count and not (level.probabilities.min() >= 0 and level.probabilities.max() <= 1 + 1e-9):
-        return "a probability is not between 0 and 1"
-    return "a weight is negative" if len(level.weights) and level.weights.min() < 0 else ""
+    return value_fault(level.probabilities, level.weights)
 
 
 # --- estimation ------------------------------------------------------------------------------------
@@ -208,7 +203,8 @@ def estimate_classes(
     background = estimate(ids_T, size, settings, ends=True).table
     prior_C = np.bincount(classes_E, minlength=count) / len(classes_E)
     floors_C = np.empty(count)
-    parts: list[list[_Part]] = [[] for _ in range(settings.order)]
+    # Per order and class: rows of its n-grams in the background table, classes, probabilities and weights.
+    parts: list[list[tuple[npt.NDArray[Any], ...]]] = [[] for _ in range(settings.order)]
     for label, class_ids in enumerate(_by_class(ids_T, classes_E, size, count)):
         progress(label / count)
         table = estimate(class_ids, size, settings, ends=True).table
@@ -224,29 +220,17 @@ def estimate_classes(
                 rows = background.find(n, rows[level.keys // size], level.keys % size)
                 kept = np.arange(len(rows))
             weights = level.weights[kept] if n < settings.order else level.weights
-            parts[n - 1].append(_Part(label, rows[kept], level.probabilities[kept], weights))
+            classes = np.full(len(kept), label, np.int32)
+            parts[n - 1].append((rows[kept], classes, level.probabilities[kept], weights))
     levels = tuple(_level(order, len(table.keys)) for order, table in zip(parts, background.levels, strict=True))
     return ClassTables(background, settings.background, levels, prior_C, floors_C)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The n-grams of one order that occur in a class, as rows of the background table."""
-
-    label: int
-    rows: Ints
-    probabilities: Floats
-    weights: Floats
-
-
-def _level(parts: list[_Part], rows: int) -> ClassLevel:
-    all_rows = np.concatenate([part.rows for part in parts])
-    classes = np.concatenate([np.full(len(part.rows), part.label, np.int32) for part in parts])
+def _level(parts: list[tuple[npt.NDArray[Any], ...]], rows: int) -> ClassLevel:
+    all_rows, classes, probabilities, weights = map(np.concatenate, zip(*parts, strict=True))
     # The parts are ordered by class, so a stable sort by row keeps the classes of each row in order.
     sorting = np.argsort(all_rows, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=rows))])
-    weights = np.concatenate([part.weights for part in parts])
-    probabilities = np.concatenate([part.probabilities for part in parts])
     return ClassLevel(starts, classes[sorting], probabilities[sorting], weights[sorting] if len(weights) else weights)
 
 
@@ -280,22 +264,17 @@ def calibrate(
     """
     count, size = len(classifier.prior_C), classifier.background.size
     ends = np.flatnonzero(np.asarray(ids_T[1:]) == size - 1) + 2
-    evidence: list[Floats] = []
-    lengths: list[Floats] = []
-    gold: list[Ints] = []
+    results: list[tuple[npt.NDArray[Any], ...]] = []
     for fold in range(max(1, min(MAX_FOLDS, CROSS_VALIDATION_TOKENS // len(ids_T)))):
         held_out = np.flatnonzero(folds_E == fold)[:MAX_EXAMPLES]
         if not len(held_out):
             continue
         rest = np.flatnonzero(folds_E != fold)
         part = estimate_classes(_select(ids_T, ends, rest), classes_E[rest], size, count, settings)
-        fold_evidence, fold_lengths = part.evidence(_select(ids_T, ends, held_out))
-        evidence.append(fold_evidence)
-        lengths.append(fold_lengths)
-        gold.append(classes_E[held_out])
-    if not gold:
+        results.append((*part.evidence(_select(ids_T, ends, held_out)), classes_E[held_out]))
+    if not results:
         return classifier, None
-    evidence_EC, lengths_E, gold_E = np.concatenate(evidence), np.concatenate(lengths), np.concatenate(gold)
+    evidence_EC, lengths_E, gold_E = map(np.concatenate, zip(*results, strict=True))
     temperature, loss = _fit_temperature(evidence_EC, lengths_E, gold_E)
     accuracy = float((evidence_EC.argmax(axis=1) == gold_E).mean())
     return replace(classifier, temperature=temperature), CrossValidation(len(gold_E), accuracy, loss)

@@ -63,17 +63,8 @@ class Estimate(NamedTuple):
     train_loss: float
 
 
-def _silent(order: int) -> None:
-    del order
-
-
 def estimate(
-    ids: Ids,
-    size: int,
-    settings: NgramSettings,
-    *,
-    ends: bool,
-    progress: Callable[[int], None] = _silent,
+    ids: Ids, size: int, settings: NgramSettings, *, ends: bool, progress: Callable[[int], None] = lambda order: None
 ) -> Estimate:
     """Estimate the model of a sequence of ids; documents are separated by the boundary id `size - 1`.
 

@@ -164,12 +164,7 @@ class Table:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays to save."""
-        named: dict[str, npt.NDArray[Any]] = {}
-        for n, level in enumerate(self.levels, start=1):
-            named[f"{n}.keys"] = level.keys
-            named[f"{n}.probabilities"] = level.probabilities
-            named[f"{n}.weights"] = level.weights
-        return named
+        return {f"{n}.{part}": array for n, level in enumerate(self.levels, 1) for part, array in vars(level).items()}
 
     def renumbered(self, ids: Sequence[int], size: int) -> "Table":
         """Return the table with token i renumbered to `ids[i]`, in a vocabulary of `size` ids."""
@@ -208,11 +203,7 @@ def table_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], size: int, order: 
         keys, probabilities, weights = (arrays[f"{n}.{part}"] for part in ("keys", "probabilities", "weights"))
         if [part.dtype.str for part in (keys, probabilities, weights)] != ["<i8", "<f8", "<f8"]:
             raise RunError(f"order {n}: expected int64 keys and float64 probabilities and weights", where=where)
-        level = Level(
-            keys.astype(np.int64, copy=False),
-            probabilities.astype(float, copy=False),
-            weights.astype(float, copy=False),
-        )
+        level = Level(keys, probabilities, weights)
         if fault := _fault(level, n, order, size, below):
             raise RunError(f"order {n}: {fault}", where=where)
         levels.append(level)
@@ -230,8 +221,11 @@ def _fault(level: Level, n: int, order: int, size: int, below: int) -> str:
         return f"the keys are not the {size} ids of the tokenizer"
     if len(keys) and (keys[0] < 0 or keys[-1] >= below * size or (np.diff(keys) <= 0).any()):
         return "the keys are not sorted n-grams"
-    if len(keys) and not (probabilities.min() >= 0 and probabilities.max() <= 1 + 1e-9):
+    return value_fault(probabilities, weights)
+
+
+def value_fault(probabilities: Floats, weights: Floats) -> str:
+    """Return an error message if a probability or a weight is out of range, else an empty string."""
+    if len(probabilities) and not (probabilities.min() >= 0 and probabilities.max() <= 1 + 1e-9):
         return "a probability is not between 0 and 1"
-    if len(weights) and not weights.min() >= 0:
-        return "a weight is negative"
-    return ""
+    return "a weight is negative" if len(weights) and weights.min() < 0 else ""

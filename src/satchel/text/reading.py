@@ -180,10 +180,7 @@ def split_pieces(chunks: Iterable[str]) -> Iterator[str]:
 def lines(chunks: Iterable[str]) -> Iterator[str]:
     """Yield the lines without line ends: a newline, or a carriage return and a newline."""
     for line in lines_with_ends(chunks):
-        if line.endswith("\r\n"):
-            yield line[:-2]
-        else:
-            yield line[:-1] if line.endswith("\n") else line
+        yield line.removesuffix("\r\n") if line.endswith("\r\n") else line.removesuffix("\n")
 
 
 def lines_with_ends(chunks: Iterable[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,12 +57,9 @@ def read_rows(corpus: Corpus, source: Source) -> Iterator[Row]:
         yield from read_json_lines(lines(corpus.texts(source)), source.where)
         return
     rows = _split_lines(corpus, source)
-    names = list(corpus.settings.columns)
+    names = list(corpus.settings.columns) or next(rows, (1, []))[1]
     if not names:
-        first = next(rows, None)
-        if first is None:
-            raise DataError("is empty, expected a header line and rows", where=source.where)
-        names = first[1]
+        raise DataError("is empty, expected a header line and rows", where=source.where)
     if len(used := [name for name in names if name != "-"]) != len(set(used)):
         raise DataError(f"found the columns {', '.join(names)}, expected distinct names", where=source.where)
     cell_names = [f"column_{number}" if name == "-" else name for number, name in enumerate(names, start=1)]
@@ -88,22 +85,11 @@ def _column_count_remedy(form: str, is_too_wide: bool) -> str:
 
 def _split_lines(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number, values) of the lines of a .csv or .tsv file that are not empty."""
-    return _split_csv(corpus, source) if table_format(source.name) == "csv" else _split_tsv(corpus, source)
-
-
-def _split_tsv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines(corpus.texts(source)), start=1):
-        if line:
-            yield number, line.split("\t")
-
-
-def _split_csv(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str]]]:
+    if table_format(source.name) != "csv":
+        yield from ((n, line.split("\t")) for n, line in enumerate(lines(corpus.texts(source)), start=1) if line)
+        return
     csv.field_size_limit(LARGEST_FIELD)
-    reader = csv.reader(
-        lines_with_ends(corpus.texts(source)),
-        delimiter=corpus.settings.delimiter,
-        strict=True,
-    )
+    reader = csv.reader(lines_with_ends(corpus.texts(source)), delimiter=corpus.settings.delimiter, strict=True)
     start = 1
     try:
         for values in reader:
@@ -126,13 +112,17 @@ def read_json_lines(json_lines: Iterable[str], name: str) -> Iterator[Row]:
             raise DataError(f"is not JSON: {error}", "expected one object per line", where=where) from None
         if not isinstance(pairs, _Pairs):
             raise DataError(f"found a JSON {JSON_TYPES[type(pairs)]}, expected an object", where=where)
-        values = {key: _as_text(value) for key, value in pairs}
+        cells = {key: _plain(value) for key, value in pairs}
+        values = {
+            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for key, value in cells.items()
+        }
         if len(values) < len(pairs):
             names = ", ".join(key for key, _ in pairs)
             raise DataError(f"found the columns {names}, expected distinct names", where=where)
         if any(map(SURROGATE.search, (*values, *values.values()))):
             raise DataError("found an unpaired surrogate, expected text", "correct its \\u escapes", where=where)
-        yield Row(number, values, {key: _plain(value) for key, value in pairs})
+        yield Row(number, values, cells)
 
 
 # Names of JSON types other than objects.
@@ -141,10 +131,6 @@ JSON_TYPES = {list: "array", str: "string", int: "number", float: "number", bool
 
 class _Pairs(list[tuple[str, Any]]):
     """The keys and values of a JSON object, including duplicate keys."""
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
 
 
 def _plain(value: object) -> object:
@@ -190,18 +176,14 @@ def read_examples(corpus: Corpus) -> Iterator[Example]:
     settings = corpus.settings
     for label, text, line in _read_columns(corpus, settings.label_column, settings.text_column):
         if not label.strip():
-            raise DataError(
-                "found an empty label",
-                "add a label, or remove the row",
-                where=f"{corpus.sources[0].where}, line {line}",
-            )
+            where = f"{corpus.sources[0].where}, line {line}"
+            raise DataError("found an empty label", "add a label, or remove the row", where=where)
         yield Example(text, label)
 
 
 def read_tagged(corpus: Corpus) -> Iterator[TaggedText]:
-    """Yield the texts and tags of a table for the task tag."""
-    for row in _read_columns(corpus, corpus.settings.text_column, corpus.settings.tags_column):
-        yield TaggedText(*row)
+    """Return the texts and tags of a table for the task tag."""
+    return starmap(TaggedText, _read_columns(corpus, corpus.settings.text_column, corpus.settings.tags_column))
 
 
 def prefer_header(corpus: Corpus) -> Corpus:
@@ -229,8 +211,8 @@ class TextPair(NamedTuple):
 def read_pairs(corpus: Corpus) -> Iterator[TextPair]:
     """Yield the sources and targets of a table, or the lines of two aligned files with equal numbers of lines."""
     if len(corpus.sources) == 1:
-        for row in _read_columns(corpus, corpus.settings.source_column, corpus.settings.target_column):
-            yield TextPair(*row)
+        columns = corpus.settings.source_column, corpus.settings.target_column
+        yield from starmap(TextPair, _read_columns(corpus, *columns))
         return
     sources, targets = corpus.sources
     pairs = zip_longest(lines(corpus.texts(sources)), lines(corpus.texts(targets)))

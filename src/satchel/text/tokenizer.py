@@ -123,19 +123,16 @@ class Tokenizer:
             yield Encoding(ids, unknown, self._is_lossless(text, ids, unknown, starts_document))
 
     def _is_lossless(self, text: str, ids: Ids, unknown: int, starts_document: bool) -> bool:
-        if self.kind in (*BYTE_LEVEL, "char"):
+        if unknown or self.kind in (*BYTE_LEVEL, "char"):
             return not unknown
-        if unknown:
-            return False
         if self.kind == "word":
             # Decoding inserts one space between words. Quick check: one space per gap, and no other white space.
             gaps = max(0, len(ids) - 1) if starts_document else len(ids)
             if not len(text) - int(self._lengths[ids].sum()) == gaps == text.count(" "):
                 return False
             # If punctuation is split, a gap without a space and a gap with two spaces pass the quick check.
-            return (
-                " ".join([*([] if starts_document else [""]), *(self.spellings[id_] for id_ in ids.tolist())]) == text
-            )
+            words = " ".join(self.spellings[id_] for id_ in ids.tolist())
+            return text == words if starts_document or not len(ids) else text == f" {words}"
         return self.decode(ids) == text
 
     # --- ids to text

@@ -87,8 +87,7 @@ def _check_tokens(tokens: list[Any] | None, where: str) -> None:
 def _check_ids(vocabulary: Any, added: list[Any], where: str) -> None:
     if not isinstance(vocabulary, dict):
         raise RunError("the vocabulary is not a mapping of tokens to ids", where=where)
-    extra = {token["content"]: token["id"] for token in added}
-    ids = {**vocabulary, **extra}
+    ids = vocabulary | {token["content"]: token["id"] for token in added}
     _check_tokens(list(ids), where)
     if not all(type(id_) is int for id_ in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
         raise RunError(f"the ids are not distinct or not 0 to {len(ids) - 1}", where=where)

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
@@ -38,18 +39,14 @@ def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: in
         word_trainer = trainers.WordLevelTrainer(
             vocab_size=limit, min_frequency=settings.min_count, show_progress=False, special_tokens=[]
         )
-        engine.train_from_iterator(_batches(pieces), word_trainer)
+        engine.train_from_iterator(pieces, word_trainer)
         return word_tokenizer(spellings_of(engine), settings.split)
     limit = settings.size or default_size(size)
-    trainer: trainers.Trainer
-    if settings.kind == "bpe":
-        engine = _byte_level(models.BPE())
-        trainer = trainers.BpeTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
-    else:
-        engine = _byte_level(models.Unigram())
-        trainer = trainers.UnigramTrainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False)
-    engine.train_from_iterator(_batches(pieces), trainer)
-    return Tokenizer((_deterministic(engine) if settings.kind == "unigram" else engine).to_str())
+    is_bpe = settings.kind == "bpe"
+    engine = _byte_level(models.BPE() if is_bpe else models.Unigram())
+    trainer = trainers.BpeTrainer if is_bpe else trainers.UnigramTrainer
+    engine.train_from_iterator(pieces, trainer(vocab_size=limit, initial_alphabet=ALPHABET, show_progress=False))
+    return Tokenizer((engine if is_bpe else _deterministic(engine)).to_str())
 
 
 def _deterministic(engine: Engine) -> Engine:
@@ -102,10 +99,7 @@ def _word(model: models.Model, split: str) -> Engine:
 def _byte_level(model: models.Model) -> Engine:
     engine = Engine(model)
     engine.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(PRE_TOKEN, "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
+        [pre_tokenizers.Split(PRE_TOKEN, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     engine.decoder = decoders.ByteLevel()
     return engine
@@ -113,23 +107,8 @@ def _byte_level(model: models.Model) -> Engine:
 
 def _frequent_characters(pieces: Iterable[str], settings: TokenizerSettings) -> list[str]:
     """Return the most frequent characters with at least `min_count` occurrences, in code point order."""
-    counts: Counter[str] = Counter()
-    for piece in pieces:
-        counts.update(piece)
-    by_frequency = sorted(
-        (character for character, count in counts.items() if count >= settings.min_count),
-        key=lambda character: (-counts[character], character),
-    )
+    counts = Counter(chain.from_iterable(pieces))
+    frequent = [character for character, count in counts.items() if count >= settings.min_count]
+    by_frequency = sorted(frequent, key=lambda character: (-counts[character], character))
     # The unknown token is part of the vocabulary size.
     return sorted(by_frequency if settings.size is None else by_frequency[: settings.size - 1])
-
-
-def _batches(pieces: Iterable[str], count: int = 64) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for piece in pieces:
-        batch.append(piece)
-        if len(batch) == count:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -37,11 +37,8 @@ def _starts_word(tokenizer: Tokenizer, ids: Sequence[int], texts: Sequence[str],
     if tokenizer.kind == "word" or ids[position] in special or ids[position - 1] in special:
         return True
     before, after = texts[position - 1][-1:], texts[position][:1]
-    return after.isspace() or before.isspace() or _is_word_character(before) != _is_word_character(after)
-
-
-def _is_word_character(character: str) -> bool:
-    return character.isalnum() or character in WORD_CHARACTERS
+    is_inside = [character.isalnum() or character in WORD_CHARACTERS for character in (before, after)]
+    return after.isspace() or before.isspace() or is_inside[0] != is_inside[1]
 
 
 def word_ids(tokenizer: Tokenizer, word: str) -> list[int]:

@@ -74,7 +74,7 @@ def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
     state = trainer.state
     step = state.best_step if state.best is not None else state.step
     try:
-        if tensors.read_metadata(run / runs.MODEL).get("step") == str(step):
+        if tensors.read_header(run / runs.MODEL)[1].get("step") == str(step):
             return
     except RunError:  # missing or damaged: write it again
         pass

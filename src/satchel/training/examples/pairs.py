@@ -65,7 +65,7 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress:
 
     def write(name: str, tokenizer: Tokenizer, texts: Sequence[str]) -> TokenCounts:
         with folder.create(name) as handle:
-            return write_examples(handle, tokenizer, texts, sha256, lambda done: None)
+            return write_examples(handle, tokenizer, texts, sha256)
 
     counts = write(runs.TRAIN_TOKENS, tokenizer, [pair.target for pair in short])
     source_counts = write(runs.TRAIN_SOURCES, source_tokenizer or tokenizer, [pair.source for pair in short])
