@@ -19,7 +19,7 @@ import pytest
 
 from satchel import config
 from satchel.errors import SettingsError
-from satchel.lessons import LESSONS, Matrix, Step, Steps, files, latex, notebook, page, picture
+from satchel.lessons import LESSONS, Matrix, Step, Steps, files, latex, notebook, page
 from satchel.lessons.steps import format_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,7 +70,7 @@ class Page(HTMLParser):
 
 def drawn(steps: Sequence[Step], title: str = "title") -> tuple[list[str], ET.Element]:
     """Return the texts of the figure of a lesson, and the root of its SVG."""
-    root = ET.fromstring(picture.figure(steps, title).svg("slides"))
+    root = ET.fromstring(files.figure(steps, title).svg("slides"))
     return [text.text or "" for text in root.iter(f"{SVG}text")], root
 
 

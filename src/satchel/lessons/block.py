@@ -32,7 +32,7 @@ def block(
     check_range("hidden", hidden, 1, WIDEST_HIDDEN, example=4 * width)
     check_heads(heads, width)
     network = _Block.initialise(sentence, width, hidden, heads, seed)
-    return [*_forward(network, sentence), *_parameters(width, hidden), *_properties(), _path_lengths(len(sentence))]
+    return [*_forward(network, sentence), *_parameters(width, hidden), *_properties(len(sentence))]
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _parameters(width: int, hidden: int) -> list[Step]:
     ]
 
 
-def _properties() -> list[Step]:
+def _properties(n: int) -> list[Step]:
     slope = Fraction(1, 10)
     rows: Rows = [[0, 2], [0, 4]]
     normalised = _layer_norm(rows)
@@ -202,16 +202,13 @@ def _properties() -> list[Step]:
             ),
             answer=3,
         ),
-    ]
-
-
-def _path_lengths(n: int) -> Step:
-    return step(
-        "Long-range dependencies in one layer",
-        matrix(
-            "path length from the first word to the last",
-            [(length, length - 1, 1) for length in sorted({n, 10, 100, 1000})],
-            columns=("words", "recurrent", "self-attention"),
+        step(
+            "Long-range dependencies in one layer",
+            matrix(
+                "path length from the first word to the last",
+                [(length, length - 1, 1) for length in sorted({n, 10, 100, 1000})],
+                columns=("words", "recurrent", "self-attention"),
+            ),
+            answer=1,
         ),
-        answer=1,
-    )
+    ]

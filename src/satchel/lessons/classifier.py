@@ -35,6 +35,9 @@ def classifier(text: str = "not bad , a lovely film", positions: bool = True, pa
     label = LABELS[chances.index(max(chances))]
     weights = attention_weights(len(words), positions)
     encodings = encode(words, positions)
+    unmasked = mean(encode((*words, *["<pad>"] * padding), positions))
+    orders = (words, words[::-1])
+    by_order = [[probabilities(order, with_positions)[0] for order in orders] for with_positions in (True, False)]
     pattern = (
         "each word attends to the previous word (the first word to itself)"
         if positions
@@ -51,8 +54,17 @@ def classifier(text: str = "not bad , a lovely film", positions: bool = True, pa
         step("The output of the block", _by_dimension("H", encodings, words)),
         step("Mean pooling", _by_dimension("mean", [mean(encodings)]), answer=mean(encodings)[0], count=len(words)),
         step("Linear layer and softmax", vector("P", chances, LABELS), answer=label, scale=SCALE, text=text),
-        _padding(words, positions, padding),
-        _reversal(words),
+        step(
+            "Padding must be masked",
+            _by_dimension("mean", [mean(encodings), unmasked], ("masked", "unmasked")),
+            answer=unmasked[0],
+            padding=padding,
+        ),
+        step(
+            "Word order",
+            matrix("P(positive)", by_order, ("with positions", "without positions"), map(" ".join, orders)),
+            answer=0,
+        ),
     ]
 
 
@@ -82,27 +94,6 @@ def probabilities(words: tuple[str, ...], positions: bool) -> list[Number]:
     """Return the probabilities of the labels positive and negative."""
     good, bad, _ = mean(encode(words, positions))
     return softmax([SCALE * good, SCALE * bad])
-
-
-def _padding(words: tuple[str, ...], positions: bool, padding: int) -> Step:
-    masked = mean(encode(words, positions))
-    unmasked = mean(encode((*words, *["<pad>"] * padding), positions))
-    return step(
-        "Padding must be masked",
-        _by_dimension("mean", [masked, unmasked], ("masked", "unmasked")),
-        answer=unmasked[0],
-        padding=padding,
-    )
-
-
-def _reversal(words: tuple[str, ...]) -> Step:
-    orders = (words, words[::-1])
-    rows = [[probabilities(order, positions)[0] for order in orders] for positions in (True, False)]
-    return step(
-        "Word order",
-        matrix("P(positive)", rows, ("with positions", "without positions"), map(" ".join, orders)),
-        answer=0,
-    )
 
 
 def _by_dimension(name: str, rows: Rows, labels: tuple[str, ...] = ()) -> Matrix:

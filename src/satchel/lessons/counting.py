@@ -8,11 +8,11 @@ from functools import partial
 from satchel.lessons.checks import check_range, split_words
 from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
 
-step = partial(build_step, "counting")
-
 START, END = "<s>", "</s>"
 MOST_WORDS = 200
 HIGHEST_ORDER = 5
+
+step = partial(build_step, "counting", end=END)
 
 Words = tuple[str, ...]
 # Counts of the next word by context.
@@ -26,12 +26,21 @@ def counting(text: str = "the cat sat. the dog sat. the cat saw the dog.", order
     check_range("order", order, 1, HIGHEST_ORDER, example=2)
     table = count_ngrams(sentences, order)
     words = (*dict.fromkeys(word for sentence in sentences for word in sentence), END)
+    total, matrices = _step_by_step(sentences[0], table, order)
+    cells = len(table) * len(words)
+    zeros = sum(table[context][word] == 0 for context in table for word in words)
     return [
         _chain_rule(sentences),
         *_estimation(table, words, order),
         *_context_length(table, words, order),
-        _sentence_probability(sentences[0], table, order),
-        _zero_counts(table, words),
+        step("A sentence under the n-gram model", *matrices, answer=total, sentence=" ".join(sentences[0])),
+        step(
+            "Zero counts",
+            vector("cells", (zeros, cells - zeros, cells), ("zero", "above zero", "total")),
+            answer=zeros,
+            zeros=zeros,
+            cells=cells,
+        ),
     ]
 
 
@@ -85,7 +94,6 @@ def _chain_rule(sentences: list[Words]) -> Step:
         occurrences=sentences.count(sentence),
         count=len(sentences),
         text=". ".join(map(" ".join, sentences)),
-        end=END,
     )
 
 
@@ -128,20 +136,3 @@ def _context_length(table: Table, words: Words, order: int) -> list[Step]:
             order=order,
         )
     ]
-
-
-def _sentence_probability(sentence: Words, table: Table, order: int) -> Step:
-    total, matrices = _step_by_step(sentence, table, order)
-    return step("A sentence under the n-gram model", *matrices, answer=total, sentence=" ".join(sentence), end=END)
-
-
-def _zero_counts(table: Table, words: Words) -> Step:
-    cells = len(table) * len(words)
-    zeros = sum(table[context][word] == 0 for context in table for word in words)
-    return step(
-        "Zero counts",
-        vector("cells", (zeros, cells - zeros, cells), ("zero", "above zero", "total")),
-        answer=zeros,
-        zeros=zeros,
-        cells=cells,
-    )

@@ -9,12 +9,12 @@ from satchel.lessons.arithmetic import Number, Rows, identity, largest_differenc
 from satchel.lessons.checks import split_words
 from satchel.lessons.steps import Matrix, Step, build_step, matrix
 
-step = partial(build_step, "dan")
-
 MOST_WORDS = 5
 MOST_ROWS = 6
 # A word that does not occur in the context.
 NEW = "<new>"
+
+step = partial(build_step, "dan", new=NEW)
 
 Words = tuple[str, ...]
 Embeddings = dict[str, list[Number]]
@@ -25,11 +25,9 @@ def dan(context: str = "the cat sat") -> list[Step]:
     words = split_words("context", context, 2, MOST_WORDS, "the cat sat")
     vocabulary = (*dict.fromkeys(words), NEW)
     embeddings = dict(zip(vocabulary, identity(len(vocabulary)), strict=True))
-    orders = list(dict.fromkeys(permutations(words)))
     return [
         step("The embeddings", matrix("E", (embeddings[word] for word in words), words, vocabulary)),
-        *_averaging(words, orders, embeddings),
-        _window(orders, embeddings),
+        *_all_orders(words, embeddings),
         _window_length(words, embeddings),
     ]
 
@@ -51,11 +49,14 @@ def hidden_layer(inputs: Sequence[Number], weights: Sequence[Number]) -> list[Nu
     return [max(number, Fraction(0)) for number in weighted_sum(weights, chunks)]
 
 
-def _averaging(words: Words, orders: list[Words], embeddings: Embeddings) -> list[Step]:
+def _all_orders(words: Words, embeddings: Embeddings) -> list[Step]:
     average = mean_embedding(words, embeddings)
     hidden = hidden_layer(average, [len(words)])
+    orders = list(dict.fromkeys(permutations(words)))
     means = [mean_embedding(order, embeddings) for order in orders]
-    distinct = len(set(map(tuple, means)))
+    inputs = [concatenation(order, embeddings) for order in orders]
+    # Weights 1, 2, 4, ... encode the set of positions of each word, so the hidden layer differs for all orders.
+    hidden_of_orders = [hidden_layer(row, [2**position for position in range(len(words))]) for row in inputs]
     return [
         step(
             "A deep averaging network (DAN)",
@@ -68,29 +69,22 @@ def _averaging(words: Words, orders: list[Words], embeddings: Embeddings) -> lis
         step(
             "All orders of the words",
             _by_word("mean", means, embeddings, orders),
-            answer=distinct,
+            answer=len(set(map(tuple, means))),
             orders=len(orders),
             words=" ".join(words),
         ),
+        step(
+            "A fixed-window network (position-sensitive)",
+            matrix("concatenation", inputs[:MOST_ROWS], _labels(orders)),
+            _by_word("hidden layer", hidden_of_orders, embeddings, orders),
+            _by_word("P(next)", list(map(softmax, hidden_of_orders)), embeddings, orders),
+            answer=len(set(map(tuple, inputs))),
+            length=len(words),
+            width=len(embeddings),
+            size=len(inputs[0]),
+            orders=len(orders),
+        ),
     ]
-
-
-def _window(orders: list[Words], embeddings: Embeddings) -> Step:
-    inputs = [concatenation(order, embeddings) for order in orders]
-    length, width = len(orders[0]), len(embeddings)
-    # Weights 1, 2, 4, ... encode the set of positions of each word, so the hidden layer differs for all orders.
-    hidden = [hidden_layer(row, [2**position for position in range(length)]) for row in inputs]
-    return step(
-        "A fixed-window network (position-sensitive)",
-        matrix("concatenation", inputs[:MOST_ROWS], _labels(orders)),
-        _by_word("hidden layer", hidden, embeddings, orders),
-        _by_word("P(next)", list(map(softmax, hidden)), embeddings, orders),
-        answer=len(set(map(tuple, inputs))),
-        length=length,
-        width=width,
-        size=length * width,
-        orders=len(orders),
-    )
 
 
 def _window_length(words: Words, embeddings: Embeddings) -> Step:
@@ -103,13 +97,12 @@ def _window_length(words: Words, embeddings: Embeddings) -> Step:
         _by_word("mean", means, embeddings, contexts),
         answer=Fraction(largest_difference([inputs[0]], [inputs[1]])),
         count=len(words),
-        new=NEW,
     )
 
 
-def _labels(contexts: list[Words]) -> tuple[str, ...]:
+def _labels(contexts: Sequence[Words]) -> tuple[str, ...]:
     return tuple(" ".join(words) for words in contexts[:MOST_ROWS])
 
 
-def _by_word(name: str, rows: Rows, embeddings: Embeddings, contexts: list[Words] | None = None) -> Matrix:
-    return matrix(name, rows[:MOST_ROWS], _labels(contexts or []), embeddings)
+def _by_word(name: str, rows: Rows, embeddings: Embeddings, contexts: Sequence[Words] = ()) -> Matrix:
+    return matrix(name, rows[:MOST_ROWS], _labels(contexts), embeddings)

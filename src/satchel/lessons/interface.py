@@ -7,20 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from satchel.lessons.checks import check, check_range, split_words
-from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
+from satchel.lessons.steps import Step, build_step, matrix, vector
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from satchel.models.encoder import CausalEncoder
 
-step = partial(build_step, "api")
-
 KINDS = ("dan", "window", "rnn", "gru", "lstm", "transformer")
 WIDTH = 8
 MOST_WORDS = 12
 # A word that does not occur in the text; it replaces a word to measure the effect on the encodings.
 OTHER = "<other>"
+
+step = partial(build_step, "api", other=OTHER)
 
 
 def interface(words: str = "the cat sat", kind: str = "lstm", seed: int = 0) -> list[Step]:
@@ -36,27 +36,25 @@ def interface(words: str = "the cat sat", kind: str = "lstm", seed: int = 0) -> 
     with torch.no_grad():
         return [
             *_encoding(encoders[kind], ids_BT, sentence),
-            _prediction(encoders[kind], ids_BT, vocabulary),
-            _stacking(encoders, kind, ids_BT),
+            *_layers_above(encoders, kind, ids_BT, vocabulary),
             _comparison(encoders, ids_BT, seed),
         ]
 
 
 def _encoding(encoder: "CausalEncoder", ids_BT: "Tensor", sentence: tuple[str, ...]) -> list[Step]:
     count = len(sentence)
-    inputs = ", ".join(f"w_{number}" for number in range(1, count + 1))
     state, incremental = encoder.start(1), []
     for id_B1 in ids_BT.split(1, dim=1):
         encoding_B1D, state = encoder.step(id_B1, state)
         incremental.append(encoding_B1D[0, 0].tolist())
     return [
-        step("Word embeddings", _by_word("embeddings", encoder.embed(ids_BT), sentence)),
+        step("Word embeddings", matrix("embeddings", encoder.embed(ids_BT)[0].tolist(), sentence)),
         step(
             "h_{count} = encode({inputs})",
-            _by_word("encodings", encoder.encode(ids_BT), sentence),
+            matrix("encodings", encoder.encode(ids_BT)[0].tolist(), sentence),
             answer=count,
             count=count,
-            inputs=inputs,
+            inputs=", ".join(_numbered("w", count)),
             last=sentence[-1],
         ),
         step(
@@ -64,36 +62,35 @@ def _encoding(encoder: "CausalEncoder", ids_BT: "Tensor", sentence: tuple[str, .
             matrix(
                 "largest change",
                 (_change(encoder, ids_BT, position) for position in (count - 2, count - 1)),
-                (f"w_{number} replaced" for number in (count - 1, count)),
-                _labels(count),
+                (f"{word} replaced" for word in _numbered("w", count)[-2:]),
+                _numbered("h", count),
             ),
             answer=0,
-            other=OTHER,
             previous=count - 1,
         ),
         step("Incremental encoding", matrix("encodings, one word at a time", incremental, sentence)),
     ]
 
 
-def _prediction(encoder: "CausalEncoder", ids_BT: "Tensor", vocabulary: tuple[str, ...]) -> Step:
+def _layers_above(
+    encoders: dict[str, "CausalEncoder"], kind: str, ids_BT: "Tensor", vocabulary: tuple[str, ...]
+) -> list[Step]:
     from satchel.tasks.language import LanguageHead
 
-    chances_V = LanguageHead(encoder)(encoder.encode(ids_BT))[0, -1].softmax(dim=-1)
-    number = ids_BT.shape[1]
-    return step(
-        "Prediction", vector(f"P(w_{number + 1})", chances_V.tolist(), vocabulary), number=number, next=number + 1
-    )
-
-
-def _stacking(encoders: dict[str, "CausalEncoder"], kind: str, ids_BT: "Tensor") -> Step:
+    encodings_BTD = encoders[kind].encode(ids_BT)
+    chances_V = LanguageHead(encoders[kind])(encodings_BTD)[0, -1].softmax(dim=-1)
     upper = "transformer" if kind != "transformer" else "lstm"
-    encodings_BTD = encoders[upper].contextualise(encoders[kind].encode(ids_BT))
-    return step(
-        "Encoders can be stacked",
-        _by_word(f"{upper} on top of {kind}", encodings_BTD, _labels(ids_BT.shape[1])),
-        kind=kind,
-        upper=upper,
-    )
+    stacked = encoders[upper].contextualise(encodings_BTD)[0].tolist()
+    count = len(stacked)
+    return [
+        step("Prediction", vector(f"P(w_{count + 1})", chances_V.tolist(), vocabulary), number=count, next=count + 1),
+        step(
+            "Encoders can be stacked",
+            matrix(f"{upper} on top of {kind}", stacked, _numbered("h", count)),
+            kind=kind,
+            upper=upper,
+        ),
+    ]
 
 
 def _comparison(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: int) -> Step:
@@ -137,12 +134,9 @@ def _change(encoder: "CausalEncoder", ids_BT: "Tensor", position: int) -> list[f
     return changes
 
 
-def _by_word(name: str, vectors_BTD: "Tensor", labels: tuple[str, ...]) -> Matrix:
-    return matrix(name, vectors_BTD[0].tolist(), labels)
-
-
-def _labels(count: int) -> tuple[str, ...]:
-    return tuple(f"h_{number}" for number in range(1, count + 1))
+def _numbered(letter: str, count: int) -> list[str]:
+    """Return the labels letter_1 to letter_count."""
+    return [f"{letter}_{number}" for number in range(1, count + 1)]
 
 
 def _parameters(encoder: "CausalEncoder") -> int:

@@ -29,13 +29,27 @@ def masking(words: str = "<s> I saw the dog", seed: int = 0) -> list[Step]:
     incremental = [
         attend([query], keys[:seen], values[:seen]).outputs[0] for seen, query in enumerate(queries, start=1)
     ]
+    copied = copied_words(sentence)
+    correct = sum(word == target for word, target in zip(copied[:-1], sentence[1:], strict=True))
+    count = len(sentence)
+    allowed = count * (count + 1) // 2
 
     def square(name: str, rows: Rows) -> Matrix:
         return matrix(name, rows, sentence, sentence)
 
     return [
         step("Scores without a mask", square("scores", unmasked.scores)),
-        *_copying(sentence),
+        step(
+            "A language model without a mask",
+            matrix("copying", (sentence, (*sentence[1:], "?"), copied), ("input", "target", "copied")),
+            answer=("next", "copy", "copies", "copied", "ahead", "later", "future", "forward", "cheat"),
+        ),
+        step(
+            "Accuracy of copying",
+            vector("copied targets", (correct, count), ("correct", "positions")),
+            answer=correct,
+            count=count,
+        ),
         step("The causal mask", square("masked scores", masked.scores), answer=("mask", "-inf", "infinit", "triang")),
         step(
             "Softmax of the masked scores",
@@ -50,7 +64,12 @@ def masking(words: str = "<s> I saw the dog", seed: int = 0) -> list[Step]:
             matrix("one position at a time", incremental, sentence),
             answer=largest_difference(masked.outputs, incremental),
         ),
-        _pairs(len(sentence)),
+        step(
+            "Encoder and decoder",
+            vector("query-key pairs", (allowed, count * count), ("masked", "unmasked")),
+            answer=allowed,
+            count=count,
+        ),
     ]
 
 
@@ -59,31 +78,3 @@ def copied_words(sentence: tuple[str, ...]) -> tuple[str, ...]:
     positions = range(len(sentence))
     rows = [softmax([COPY_SCORE * (key == query + 1) for key in positions]) for query in positions]
     return tuple(sentence[row.index(max(row))] if max(row) > Fraction(1, 2) else "?" for row in rows)
-
-
-def _copying(sentence: tuple[str, ...]) -> list[Step]:
-    copied = copied_words(sentence)
-    correct = sum(word == target for word, target in zip(copied[:-1], sentence[1:], strict=True))
-    return [
-        step(
-            "A language model without a mask",
-            matrix("copying", (sentence, (*sentence[1:], "?"), copied), ("input", "target", "copied")),
-            answer=("next", "copy", "copies", "copied", "ahead", "later", "future", "forward", "cheat"),
-        ),
-        step(
-            "Accuracy of copying",
-            vector("copied targets", (correct, len(sentence)), ("correct", "positions")),
-            answer=correct,
-            count=len(sentence),
-        ),
-    ]
-
-
-def _pairs(count: int) -> Step:
-    allowed = count * (count + 1) // 2
-    return step(
-        "Encoder and decoder",
-        vector("query-key pairs", (allowed, count * count), ("masked", "unmasked")),
-        answer=allowed,
-        count=count,
-    )

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 from functools import partial
 
-from satchel.lessons.arithmetic import Number, exact
+from satchel.lessons.arithmetic import exact
 from satchel.lessons.checks import check
 from satchel.lessons.steps import Step, build_step, format_cells, matrix, vector
 
@@ -23,9 +23,21 @@ def perplexity(probabilities: tuple[float, ...] = (0.25, 1 / 3, 0.25, 1 / 3)) ->
     check(valid, "probabilities", values, expected, "0.25,0.5")
     chances = [exact(p) for p in probabilities]
     losses = [-math.log(p) for p in chances]
-    average = sum(losses) / len(losses)
+    count = len(losses)
+    average = sum(losses) / count
+    # A word with a probability above 1/2 is the most probable one; for other words this depends on the rest.
+    lowest = Fraction(sum(p > Fraction(1, 2) for p in chances), count)
+    inverses = [1 / p for p in chances]
+    product = math.prod(inverses, start=Fraction(1))
+    added = [(p, -math.log(p) if p else math.inf) for p in (1e-3, 1e-6, 0.0)]
+    averages = [(p, (sum(losses) + loss) / (count + 1)) for p, loss in added]
     return [
-        _accuracy(chances),
+        step(
+            "Accuracy is not a sensible measure",
+            vector("accuracy", (lowest, Fraction(1)), ("lowest possible", "highest possible")),
+            answer=lowest,
+            chances=format_cells(chances),
+        ),
         step(
             "Average negative log-likelihood",
             matrix(
@@ -38,27 +50,6 @@ def perplexity(probabilities: tuple[float, ...] = (0.25, 1 / 3, 0.25, 1 / 3)) ->
             chances=format_cells(chances),
         ),
         step("Perplexity", vector("perplexity", [math.exp(average)]), answer=math.exp(average), average=average),
-        *_means(chances, average),
-        _zero_probability(losses),
-    ]
-
-
-def _accuracy(chances: list[Number]) -> Step:
-    # A word with a probability above 1/2 is the most probable one; for other words this depends on the rest.
-    lowest = Fraction(sum(p > Fraction(1, 2) for p in chances), len(chances))
-    return step(
-        "Accuracy is not a sensible measure",
-        vector("accuracy", (lowest, Fraction(1)), ("lowest possible", "highest possible")),
-        answer=lowest,
-        chances=format_cells(chances),
-    )
-
-
-def _means(chances: list[Number], average: float) -> list[Step]:
-    inverses = [1 / p for p in chances]
-    product = math.prod(inverses, start=Fraction(1))
-    count = len(chances)
-    return [
         step(
             "Geometric mean",
             vector("1/P", inverses),
@@ -78,17 +69,12 @@ def _means(chances: list[Number], average: float) -> list[Step]:
                 columns=("words", "likelihood", "perplexity"),
             ),
         ),
-    ]
-
-
-def _zero_probability(losses: list[float]) -> Step:
-    added = [(p, -math.log(p) if p else math.inf) for p in (1e-3, 1e-6, 0.0)]
-    averages = [(p, (sum(losses) + loss) / (len(losses) + 1)) for p, loss in added]
-    return step(
-        "A word with probability zero",
-        matrix(
-            "with one more word",
-            [(p, average, math.exp(average)) for p, average in averages],
-            columns=("its P", "average -log P", "perplexity"),
+        step(
+            "A word with probability zero",
+            matrix(
+                "with one more word",
+                [(p, average, math.exp(average)) for p, average in averages],
+                columns=("its P", "average -log P", "perplexity"),
+            ),
         ),
-    )
+    ]

@@ -27,12 +27,33 @@ def positions(words: str = "the movie was great", width: int = 4, length: int = 
     check_range("length", length, len(sentence), LONGEST, example=LONGEST)
     x = _embed(sentence, width)
     encodings = [_sinusoid(position, width) for position in range(length)]
+    added = encodings[: len(x)]
+    labels = tuple(map(str, range(length)))
     return [
-        _without_positions(x, sentence),
+        step(
+            "No notion of order",
+            _truncated("word embeddings", x, sentence),
+            _truncated("outputs", _self_attention(x), sentence),
+            _truncated("outputs, reversed words", _self_attention(x[::-1]), sentence[::-1]),
+            answer=("nothing", "none", "same"),
+        ),
         *_learned(x, sentence),
-        *_sinusoids(encodings),
+        step("Sines and cosines", _truncated("PE", encodings, labels), answer=(*encodings[0][:2], *encodings[1][:2])),
+        step(
+            "Constant norm",
+            vector("|PE|^2", (dot(row, row) for row in encodings[:SHOWN]), labels[:SHOWN]),
+            answer=width // 2,
+            width=width,
+        ),
         *_distances(encodings),
-        _sum(x, encodings[: len(x)], sentence),
+        step(
+            "Position encodings are added",
+            _truncated("words + PE", add(x, added), sentence),
+            _truncated("outputs", _self_attention(add(x, added)), sentence),
+            _truncated("outputs, reversed words", _self_attention(add(x[::-1], added))[::-1], sentence),
+            answer=width,
+            width=width,
+        ),
     ]
 
 
@@ -56,16 +77,6 @@ def _truncated(name: str, rows: Rows, labels: tuple[str, ...] = ()) -> Matrix:
     """Return a matrix with at most SHOWN columns."""
     full_name = f"{name}, {SHOWN} of {len(rows[0])} columns" if len(rows[0]) > SHOWN else name
     return matrix(full_name, (row[:SHOWN] for row in rows), labels)
-
-
-def _without_positions(x: Rows, sentence: tuple[str, ...]) -> Step:
-    return step(
-        "No notion of order",
-        _truncated("word embeddings", x, sentence),
-        _truncated("outputs", _self_attention(x), sentence),
-        _truncated("outputs, reversed words", _self_attention(x[::-1]), sentence[::-1]),
-        answer=("nothing", "none", "same"),
-    )
 
 
 def _learned(x: Rows, sentence: tuple[str, ...]) -> list[Step]:
@@ -102,20 +113,6 @@ def _learned(x: Rows, sentence: tuple[str, ...]) -> list[Step]:
     ]
 
 
-def _sinusoids(encodings: Rows) -> list[Step]:
-    width = len(encodings[0])
-    labels = tuple(map(str, range(len(encodings))))
-    return [
-        step("Sines and cosines", _truncated("PE", encodings, labels), answer=(*encodings[0][:2], *encodings[1][:2])),
-        step(
-            "Constant norm",
-            vector("|PE|^2", (dot(row, row) for row in encodings[:SHOWN]), labels[:SHOWN]),
-            answer=width // 2,
-            width=width,
-        ),
-    ]
-
-
 def _distances(encodings: Rows) -> list[Step]:
     starts = range(min(3, len(encodings)))
     distances = range(min(len(encodings) - len(starts) + 1, SHOWN))
@@ -140,15 +137,3 @@ def _first_increase(width: int) -> int:
         return dot(_sinusoid(0, width), _sinusoid(distance, width))
 
     return next(distance for distance in count(1) if dot_product(distance) > dot_product(distance - 1))
-
-
-def _sum(x: Rows, encodings: Rows, sentence: tuple[str, ...]) -> Step:
-    width = len(x[0])
-    return step(
-        "Position encodings are added",
-        _truncated("words + PE", add(x, encodings), sentence),
-        _truncated("outputs", _self_attention(add(x, encodings)), sentence),
-        _truncated("outputs, reversed words", _self_attention(add(x[::-1], encodings))[::-1], sentence),
-        answer=width,
-        width=width,
-    )

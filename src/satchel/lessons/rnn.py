@@ -10,14 +10,14 @@ from satchel.lessons.arithmetic import Number, dot, exact
 from satchel.lessons.checks import check
 from satchel.lessons.steps import Step, build_step, format_cell, format_cells, matrix, vector
 
-step = partial(build_step, "rnn")
-
 LONGEST = 20
 LARGEST = 1_000_000
 # How many times the sequence is repeated in the step on long sequences.
 REPETITIONS = 100
 # Input scales of the tanh cell: for small inputs tanh is nearly linear.
 TANH_SCALES = (1.0, 0.1, 0.01, 0.001)
+
+step = partial(build_step, "rnn", repetitions=REPETITIONS)
 
 
 class RecurrentCell(NamedTuple):
@@ -90,7 +90,7 @@ def rnn(sequence: tuple[float, ...] = (1, 2, 3, 4), only: float = 2.0) -> list[S
         valid = abs(number) <= LARGEST and number == int(number)
         check(valid, name, f"{number:g}", f"integers from -{LARGEST} to {LARGEST}", 2)
     numbers = [exact(number) for number in sequence]
-    return [*_adding(numbers), _gated(numbers, exact(only)), *_length(numbers, exact(only))]
+    return [*_adding(numbers), *_gated(numbers, exact(only))]
 
 
 def _adding(numbers: list[Number]) -> list[Step]:
@@ -124,42 +124,36 @@ def _adding(numbers: list[Number]) -> list[Step]:
     ]
 
 
-def _gated(numbers: list[Number], only: Number) -> Step:
+def _gated(numbers: list[Number], only: Number) -> list[Step]:
     cell = adding_only(only)
     states, outputs = cell.states(numbers), cell.outputs(numbers)
     gates = [dot((1, -2, 1, 0), state) for state in states]
-    units = [f"relu(x{offset - int(only):+d})" for offset in (1, 0, -1)]
-    return step(
-        "Adding only the value {only}",
-        matrix(
-            "steps",
-            [(x, *state, gate, h) for x, state, gate, h in zip(numbers, states, gates, outputs, strict=True)],
-            columns=("x_i", *units, "count", "gate", "h_i"),
-        ),
-        answer=outputs[-1],
-        only=format_cell(only),
-        count=len(numbers),
-        numbers=format_cells(numbers),
-    )
-
-
-def _length(numbers: list[Number], only: Number) -> list[Step]:
-    cell = adding_only(only)
-    lengths = [len(numbers), 2 * len(numbers), REPETITIONS * len(numbers)]
-    units = len(cell.w)
+    count, units = len(numbers), len(cell.w)
     repeated = numbers * REPETITIONS
     return [
+        step(
+            "Adding only the value {only}",
+            matrix(
+                "steps",
+                [(x, *state, gate, h) for x, state, gate, h in zip(numbers, states, gates, outputs, strict=True)],
+                columns=("x_i", *(f"relu(x{offset - int(only):+d})" for offset in (1, 0, -1)), "count", "gate", "h_i"),
+            ),
+            answer=outputs[-1],
+            only=format_cell(only),
+            count=count,
+            numbers=format_cells(numbers),
+        ),
         step(
             "The number of parameters does not depend on the length",
             matrix(
                 "parameters",
-                [(length, cell.parameters, units * length + 2 * units) for length in lengths],
+                [(length, cell.parameters, units * length + 2 * units) for length in (count, 2 * count, len(repeated))],
                 columns=("length", "recurrent", "feed-forward"),
             ),
             answer=cell.parameters,
             parameters=cell.parameters,
-            length=lengths[0],
-            longer=lengths[1],
+            length=count,
+            longer=2 * count,
         ),
         step(
             "A sequence {repetitions} times as long",
@@ -168,6 +162,5 @@ def _length(numbers: list[Number], only: Number) -> list[Step]:
                 (ADDING_RELU.outputs(repeated)[-1], cell.outputs(repeated)[-1]),
                 ("all", f"only {format_cell(only)}"),
             ),
-            repetitions=REPETITIONS,
         ),
     ]

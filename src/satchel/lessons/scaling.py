@@ -11,12 +11,12 @@ from satchel.lessons.arithmetic import attend, multiply, softmax
 from satchel.lessons.checks import check_heads, check_range
 from satchel.lessons.steps import Step, build_step, matrix, vector
 
-step = partial(build_step, "scaling")
-
 WIDEST = 1024
 KEYS = 8
 # Number of random queries: the measured variances are accurate to about 10 %.
 DRAWS = 200
+
+step = partial(build_step, "scaling", draws=DRAWS, keys=KEYS)
 
 
 def scaling(width: int = 64, heads: int = 8, seed: int = 0) -> list[Step]:
@@ -59,15 +59,12 @@ def _saturation(width: int, seed: int) -> list[Step]:
             "The variance of the scores",
             matrix("variance of q . k", variances.items(), columns=("k", "measured")),
             answer=width,
-            draws=DRAWS,
-            keys=KEYS,
             width=width,
         ),
         step(
             "Saturation of the softmax",
             matrix("scores", (example, [score / root for score in example]), labels),
             matrix("attention weights", (plain, scaled), labels),
-            keys=KEYS,
             width=width,
             plain=max(plain),
             scaled=max(scaled),
@@ -90,7 +87,6 @@ def _saturation(width: int, seed: int) -> list[Step]:
                 columns=("k", "largest weight", "norm", "largest weight, scaled", "norm, scaled"),
             ),
             vector("norm for the query above", (_jacobian_norm(plain), _jacobian_norm(scaled)), labels),
-            draws=DRAWS,
         ),
     ]
 

@@ -7,11 +7,11 @@ from functools import partial
 from satchel.lessons.checks import check_range, split_words
 from satchel.lessons.steps import Step, build_step, matrix, vector
 
-step = partial(build_step, "training-pairs")
-
 START = "<s>"
 NO_TARGET = "-"
 MOST_WORDS = 200
+
+step = partial(build_step, "training-pairs", start=START, no_target=NO_TARGET)
 
 Words = tuple[str, ...]
 
@@ -70,8 +70,6 @@ def _chunks(words: Words, rows: list[tuple[Words, Words]], length: int) -> list[
             matrix("rows", padded, labels),
             answer=rows[example][1][0],
             length=length,
-            start=START,
-            no_target=NO_TARGET,
             number=example + 1,
         ),
     ]
