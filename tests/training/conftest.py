@@ -1,4 +1,4 @@
-"""One thread for all trainings: tiny networks are fastest, and identical bits need the same number of threads."""
+"""All training tests run on one thread: faster for small networks, and reproducible to the bit."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Train on one thread."""
+    """Limit torch to one thread during a test."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

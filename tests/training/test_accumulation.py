@@ -1,4 +1,4 @@
-"""The losses of the shards of a batch sum to the loss of the batch, with noise and BPE-dropout."""
+"""Shards of a batch: their losses add up to the loss of the batch, with noise and BPE-dropout."""
 
 from typing import Any
 
@@ -26,11 +26,12 @@ SETTINGS = TrainingSettings(steps=1, batch_tokens=60, noise=0.5, merge_dropout=0
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
+    """Train a small BPE tokenizer."""
     return train_tokenizer(TokenizerSettings(kind="bpe", size=300), [TEXT * 20], 2000)
 
 
-def side(tokenizer: Tokenizer, seed: int) -> SideTokens:
-    """Return twelve texts of several lengths."""
+def random_texts(tokenizer: Tokenizer, seed: int) -> SideTokens:
+    """Return twelve texts of one to five words."""
     rng, words = np.random.default_rng(seed), TEXT.split()
     parts = [np.array([tokenizer.boundary])]
     for _ in range(12):
@@ -39,12 +40,13 @@ def side(tokenizer: Tokenizer, seed: int) -> SideTokens:
     return SideTokens(np.concatenate(parts), tokenizer.boundary, merge_parts(tokenizer))
 
 
-def job(kind: str, tokenizer: Tokenizer) -> Any:
+def build_job(kind: str, tokenizer: Tokenizer) -> Any:
+    """Return a training job of a small network in float64."""
     torch.manual_seed(0)
-    ids, size = side(tokenizer, 1), tokenizer.size + 1
+    ids, size = random_texts(tokenizer, 1), tokenizer.size + 1
     if kind == "translate":
         network = TranslationNetwork(build_pair(RecurrentPairSettings(width=8), size, size))
-        return PairJob(network.double(), side(tokenizer, 0), ids, SETTINGS)
+        return PairJob(network.double(), random_texts(tokenizer, 0), ids, SETTINGS)
     encoder = build_encoder(RecurrentSettings(width=8), size, causal=False)
     labeller: Labeller
     rng = np.random.default_rng(2)
@@ -59,24 +61,24 @@ def job(kind: str, tokenizer: Tokenizer) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["translate", "tag", "classify"])
-@pytest.mark.parametrize("parts", [2, 3, 40])
-def test_the_losses_of_the_shards_sum_to_the_loss_of_the_batch(kind: str, parts: int, tokenizer: Tokenizer) -> None:
-    made = job(kind, tokenizer)
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_the_losses_of_shards_add_up_to_the_loss_of_the_batch(kind: str, count: int, tokenizer: Tokenizer) -> None:
+    job = build_job(kind, tokenizer)
     for step in (0, 1, 5):
-        whole = made.loss(step, 0, 1)
-        found = [made.loss(step, part, parts) for part in range(parts)]
-        assert sum(each.targets for each in found) == whole.targets
-        assert sum(each.tokens for each in found) == whole.tokens
-        torch.testing.assert_close(sum(each.total for each in found), whole.total, rtol=1e-10, atol=1e-10)
+        batch = job.loss(step, 0, 1)
+        shards = [job.loss(step, shard, count) for shard in range(count)]
+        assert sum(shard.targets for shard in shards) == batch.targets
+        assert sum(shard.tokens for shard in shards) == batch.tokens
+        torch.testing.assert_close(sum(shard.total for shard in shards), batch.total, rtol=1e-10, atol=1e-10)
 
 
-def test_bpe_dropout_and_noise_differ_between_steps(tokenizer: Tokenizer) -> None:
-    made = job("translate", tokenizer)
-    first, again = (made.batch(0) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    later = made.batch(made.steps_per_epoch)  # possibly the same pairs, with other subwords
+def test_bpe_dropout_and_noise_depend_on_the_step_and_do_not_change_the_target_words(tokenizer: Tokenizer) -> None:
+    job = build_job("translate", tokenizer)
+    first, repeated = (job.batch(0) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, repeated, strict=True))
+    later = job.batch(job.steps_per_epoch)  # the same pairs may be split into other tokens
     assert first.inputs.shape != later.inputs.shape or not torch.equal(first.inputs, later.inputs)
-    # Noise changes the inputs and not the targets, which are words of the text.
+    # Targets have no noise: they decode to words of the text.
     for row in first.targets:
-        said = tokenizer.decode([int(id_) for id_ in row if id_ >= 0 and id_ != tokenizer.boundary])
-        assert set(said.split()) <= set(TEXT.split())
+        decoded = tokenizer.decode([int(id_) for id_ in row if id_ >= 0 and id_ != tokenizer.boundary])
+        assert set(decoded.split()) <= set(TEXT.split())

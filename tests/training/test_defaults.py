@@ -1,4 +1,4 @@
-"""Default settings by amount of data, budget and task, with reasons."""
+"""Default settings: derived from the amount of data, the time budget and the task, with reasons."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -14,25 +14,27 @@ from satchel.training.defaults import SHAPES, Budget, time_budget
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
+    """Return the path of a text of 2,000 lines."""
     path = tmp_path / "text.txt"
     path.write_text("It was a dark and stormy night; the rain fell in torrents.\n" * 2000)
     return path
 
 
-def planned(text: Path, **options: Any) -> Any:
+def plan(text: Path, **options: Any) -> Any:
+    """Return the settings for one minute of training."""
     return api.plan(text, minutes=1, **options).settings
 
 
-def test_more_time_never_means_a_smaller_network() -> None:
+def test_more_time_or_more_tokens_never_give_a_smaller_network() -> None:
     for vocabulary in (100, 8000):
-        places = [SHAPES.index(time_budget(minutes).shape(vocabulary)) for minutes in (0.1, 1, 5, 20, 100, 1000)]
-        assert places == sorted(places)
-        assert places[0] < places[-1]
-        read = [SHAPES.index(Budget(tokens=count).shape(vocabulary)) for count in (1e4, 1e6, 1e8, 1e10)]
-        assert read == sorted(read)
+        by_time = [SHAPES.index(time_budget(minutes).shape(vocabulary)) for minutes in (0.1, 1, 5, 20, 100, 1000)]
+        assert by_time == sorted(by_time)
+        assert by_time[0] < by_time[-1]
+        by_tokens = [SHAPES.index(Budget(tokens=count).shape(vocabulary)) for count in (1e4, 1e6, 1e8, 1e10)]
+        assert by_tokens == sorted(by_tokens)
 
 
-def test_twice_the_threads_give_the_settings_of_twice_the_time(text: Path) -> None:
+def test_doubling_the_threads_has_the_same_effect_as_doubling_the_time(text: Path) -> None:
     one, two = (
         api.plan(text, minutes=minutes, threads=threads).settings.model for minutes, threads in ((8, 1), (4, 2))
     )
@@ -40,31 +42,31 @@ def test_twice_the_threads_give_the_settings_of_twice_the_time(text: Path) -> No
     assert one != api.plan(text, minutes=8, threads=64).settings.model
 
 
-def test_each_shape_has_more_parameters_than_the_previous_one() -> None:
-    work = [shape.parameters(1000) for shape in SHAPES]
-    assert all(1.5 < b / a < 5 for a, b in pairwise(work))
+def test_each_shape_has_1_5_to_5_times_the_parameters_of_the_previous_one() -> None:
+    parameters = [shape.parameters(1000) for shape in SHAPES]
+    assert all(1.5 < b / a < 5 for a, b in pairwise(parameters))
 
 
-def test_the_same_data_and_budget_give_the_same_settings_with_reasons(text: Path) -> None:
-    first, again = (api.plan(text, minutes=2) for _ in range(2))
-    assert first == again
+def test_the_same_data_and_time_give_the_same_settings_with_reasons(text: Path) -> None:
+    first, second = (api.plan(text, minutes=2) for _ in range(2))
+    assert first == second
     for key in ("tokenizer.size", "model.width", "model.layers", "model.heads", "model.ngram", "training.batch_tokens"):
         assert key in first.chosen
         assert any(reason.startswith(f"{key}=") for reason in first.reasons)
 
 
-def test_many_epochs_add_dropout_and_noise(text: Path) -> None:
+def test_dropout_and_noise_increase_with_the_number_of_epochs(text: Path) -> None:
     plans: list[Any] = [api.plan(text, tokenizer="char", epochs=epochs).settings for epochs in (1, 4, 15, 100)]
-    once, twice, often, ever = plans
-    assert (once.model.dropout, once.training.noise) == (0, 0)
-    assert often.model.dropout > twice.model.dropout > 0 == often.training.noise
-    assert min(ever.model.dropout, ever.training.noise) > 0
+    one, four, fifteen, hundred = plans
+    assert (one.model.dropout, one.training.noise) == (0, 0)
+    assert fifteen.model.dropout > four.model.dropout > 0 == fifteen.training.noise
+    assert min(hundred.model.dropout, hundred.training.noise) > 0
 
 
-def test_only_the_default_kind_is_interpolated_with_an_ngram_model(text: Path) -> None:
-    assert planned(text).model.ngram == 5
-    assert planned(text, tokenizer="char").model.ngram == 7
-    assert planned(text, model="transformer").model.ngram == 0
+def test_an_ngram_model_is_added_only_if_no_kind_of_model_is_given(text: Path) -> None:
+    assert plan(text).model.ngram == 5
+    assert plan(text, tokenizer="char").model.ngram == 7
+    assert plan(text, model="transformer").model.ngram == 0
 
 
 def test_given_settings_are_not_changed(text: Path) -> None:
@@ -76,7 +78,7 @@ def test_given_settings_are_not_changed(text: Path) -> None:
         "tokenizer.size": 300,
     }
     settings: Any = api.plan(text, minutes=1, settings=given).settings
-    assert (settings.model.width, settings.model.layers) == (32, 4), "nobody guesses the depth of a given width"
+    assert (settings.model.width, settings.model.layers) == (32, 4), "the depth is not derived from a given width"
     assert (settings.model.ngram, settings.training.noise, settings.training.batch_tokens) == (3, 0.3, 77)
     assert settings.tokenizer.size == 300
     sized: Any = api.plan(text, minutes=1, size="tiny").settings
@@ -85,55 +87,58 @@ def test_given_settings_are_not_changed(text: Path) -> None:
     assert not {key for key in recipe.chosen if key.startswith(("model.", "tokenizer."))}
 
 
-def test_networks_for_generated_data_use_no_ngram_model() -> None:
+def test_generated_data_gets_no_ngram_model_noise_or_dropout() -> None:
     settings: Any = api.plan("@ab", minutes=1).settings
     assert (settings.model.ngram, settings.training.noise, settings.model.dropout) == (0, 0, 0)
 
 
-def test_no_ngram_model_is_counted_for_a_very_long_text(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_above_the_size_limit_gets_no_ngram_model(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(defaults, "MOST_COUNTED", 1000)
-    assert planned(text).model.ngram == 0
+    assert plan(text).model.ngram == 0
 
 
-def test_a_dry_run_prints_the_chosen_settings_and_the_reasons(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_prints_settings_and_reasons(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["train", str(text), "--minutes", "2", "--dry-run"]) == 0
-    told = capsys.readouterr()
-    assert "model.ngram=5: interpolation with an n-gram model lowers the loss" in told.err
-    assert "model.ngram = 5" in told.out
+    output = capsys.readouterr()
+    assert "model.ngram=5: interpolation with an n-gram model lowers the loss" in output.err
+    assert "model.ngram = 5" in output.out
 
 
 # --- classifiers
 
 
-def table(path: Path, text: str, rows: int = 300) -> Path:
+def write_table(path: Path, text: str, rows: int = 300) -> Path:
+    """Write a table with two labels and return its path."""
     path.write_text("label\ttext\n" + "".join(f"{'good' if n % 2 else 'bad'}\t{text} {n}\n" for n in range(rows)))
     return path
 
 
-def test_a_classifier_uses_words_and_bigrams_and_few_epochs(tmp_path: Path) -> None:
-    settings: Any = api.plan(table(tmp_path / "films.tsv", "a film about nothing much"), minutes=2).settings
+def test_the_default_classifier_is_a_dan_with_bigrams_and_four_epochs(tmp_path: Path) -> None:
+    settings: Any = api.plan(write_table(tmp_path / "films.tsv", "a film about nothing much"), minutes=2).settings
     assert (settings.model.kind, settings.tokenizer.kind, settings.tokenizer.split) == ("dan", "word", "punctuation")
     assert settings.model.bigrams >= 1 << 15
-    assert (settings.training.minutes, settings.training.epochs) == (2, 4), "whichever comes first"
+    assert (settings.training.minutes, settings.training.epochs) == (2, 4), (
+        "training ends with the first of the two limits"
+    )
     assert 64 * 4 <= settings.training.batch_tokens <= 64 * 8
 
 
-def test_texts_without_spaces_do_not_get_a_word_tokenizer(tmp_path: Path) -> None:
-    settings: Any = api.plan(table(tmp_path / "films.tsv", "这部电影没有什么意思" * 4)).settings
+def test_texts_without_spaces_get_a_bpe_tokenizer(tmp_path: Path) -> None:
+    settings: Any = api.plan(write_table(tmp_path / "films.tsv", "这部电影没有什么意思" * 4)).settings
     assert settings.tokenizer.kind == "bpe"
 
 
-def test_a_given_model_setting_disables_the_defaults_of_a_classifier(tmp_path: Path) -> None:
-    films = table(tmp_path / "films.tsv", "a film about nothing much")
+def test_a_classifier_with_given_model_settings_gets_no_bigrams_or_epochs(tmp_path: Path) -> None:
+    films = write_table(tmp_path / "films.tsv", "a film about nothing much")
     settings: Any = api.plan(films, settings={"model.width": 50}).settings
     assert (settings.model.width, settings.model.bigrams, settings.training.epochs) == (50, 0, None)
-    stepped: Any = api.plan(films, steps=10).settings
-    assert (stepped.training.steps, stepped.training.epochs) == (10, None)
-    pieces: Any = api.plan(films, tokenizer="bpe:300").settings
-    assert (pieces.tokenizer.kind, pieces.tokenizer.split) == ("bpe", "space")
+    with_steps: Any = api.plan(films, steps=10).settings
+    assert (with_steps.training.steps, with_steps.training.epochs) == (10, None)
+    bpe: Any = api.plan(films, tokenizer="bpe:300").settings
+    assert (bpe.tokenizer.kind, bpe.tokenizer.split) == ("bpe", "space")
 
 
-def test_a_translator_of_few_pairs_is_small_for_any_budget() -> None:
+def test_a_translator_of_few_pairs_is_small_for_any_time_budget() -> None:
     def width(tokens: float, minutes: float) -> int:
         return defaults.pair_shape(time_budget(minutes, threads=2), 2000, tokens).width
 
@@ -141,6 +146,6 @@ def test_a_translator_of_few_pairs_is_small_for_any_budget() -> None:
     for minutes in (5, 20):
         widths = [width(tokens, minutes) for tokens in (20, 2_000, 20_000, 100_000)]
         assert widths == sorted(widths)
-    # With more pairs, an epoch takes longer, and the budget limits the size.
+    # With many pairs, the time limits the size.
     assert width(100_000, 5) < width(100_000, 20)
     assert width(1_000_000, 5) <= width(100_000, 5)

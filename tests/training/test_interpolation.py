@@ -1,4 +1,4 @@
-"""Networks interpolated with an n-gram model: training, resuming, loading, evaluating, mixing."""
+"""Networks interpolated with an n-gram model: training, resuming, loading, mixing, damaged files."""
 
 import shutil
 from pathlib import Path
@@ -23,19 +23,21 @@ SMALL: dict[str, Any] = {
     "model.ngram": 3,
 }
 SHAPE: dict[str, Any] = {"model.heads": 2, "model.layers": 1, "model.context": 16}
-OWN: dict[str, dict[str, Any]] = {"transformer": SHAPE, "backpack": {**SHAPE, "model.senses": 3}}
+KIND_SETTINGS: dict[str, dict[str, Any]] = {"transformer": SHAPE, "backpack": {**SHAPE, "model.senses": 3}}
 KINDS = ["dan", "window", "rnn", "gru", "lstm", "transformer", "backpack"]
 
 
 @pytest.fixture
 def poem(tmp_path: Path) -> Path:
+    """Return the path of a small text."""
     path = tmp_path / "poem.txt"
     path.write_text(VERSE * 6)
     return path
 
 
 def train(text: Path, out: Path, kind: str = "transformer", **options: Any) -> Any:
-    settings = {**SMALL, **OWN.get(kind, {}), **options.pop("settings", {})}
+    """Train a small character model interpolated with trigrams."""
+    settings = {**SMALL, **KIND_SETTINGS.get(kind, {}), **options.pop("settings", {})}
     return satchel.train(text, model=kind, tokenizer="char", out=out, settings=settings, **options)
 
 
@@ -45,71 +47,76 @@ def test_every_kind_can_be_interpolated_with_an_ngram_model_and_loaded(
     kind: str, documents: str, poem: Path, tmp_path: Path
 ) -> None:
     model = train(poem, tmp_path / "run", kind, steps=8, settings={"data.documents": documents})
-    again = satchel.load(tmp_path / "run", task="lm")
-    assert again.evaluate() == model.report.valid
-    scored = again.score("The cat")
+    loaded = satchel.load(tmp_path / "run", task="lm")
+    assert loaded.evaluate() == model.report.valid
+    scored = loaded.score("The cat")
     assert {"gate", "order"} <= set(scored.notes)
-    assert again.generate("The ", tokens=30, seed=0).text == model.generate("The ", tokens=30, seed=0).text
-    assert sum(again.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
+    assert loaded.generate("The ", tokens=30, seed=0).text == model.generate("The ", tokens=30, seed=0).text
+    assert sum(loaded.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
 
 
-def test_the_ngram_model_is_that_of_the_text_and_the_gate_is_fitted(poem: Path, tmp_path: Path) -> None:
+def test_the_ngram_model_equals_one_of_the_training_text_and_the_gate_prefers_it(poem: Path, tmp_path: Path) -> None:
     model = train(poem, tmp_path / "run", steps=60, valid=0.0, settings={"training.learning_rate": 0.01})
-    counting = {"model.order": 3}
-    counted = satchel.train(
-        poem, model="ngram", tokenizer="char", settings=counting, out=tmp_path / "counted", task="lm"
+    expected = satchel.train(
+        poem, model="ngram", tokenizer="char", settings={"model.order": 3}, out=tmp_path / "ngram", task="lm"
     )
     assert isinstance(model.predictor, NetworkPredictor)
     ngram = model.predictor.network.ngram
     assert ngram is not None
     ids = np.array([model.tokenizer.boundary, *model.tokenizer.encode("The cat sat").ids])
-    np.testing.assert_array_equal(ngram.score(ids).logprobs, counted.score("The cat sat").logprobs)
-    # All parts of the poem have the same lines: the n-gram model predicts them, the network does not yet.
+    np.testing.assert_array_equal(ngram.score(ids).logprobs, expected.score("The cat sat").logprobs)
+    # The poem repeats the same lines, which trigrams predict better than a network after 60 steps.
     assert model.score(VERSE).notes["gate"].mean() < 0.3
     assert "; n-gram: up to 2 preceding tokens" in model.evaluate(poem).context
 
 
-def test_an_interrupted_training_resumes_with_identical_bits(poem: Path, tmp_path: Path) -> None:
-    settings = {**SMALL, **OWN["transformer"], "model.dropout": 0.1, "training.dropout_after": 0, "training.noise": 0.1}
+def test_a_resumed_training_equals_an_uninterrupted_one_to_the_bit(poem: Path, tmp_path: Path) -> None:
+    settings = {
+        **SMALL,
+        **KIND_SETTINGS["transformer"],
+        "model.dropout": 0.1,
+        "training.dropout_after": 0,
+        "training.noise": 0.1,
+    }
     planned = api.plan(poem, model="transformer", tokenizer="char", steps=20, settings=settings)
-    api.run_plan(planned, out=tmp_path / "whole")
+    api.run_plan(planned, out=tmp_path / "uninterrupted")
     steps = iter(range(1, 100))
-    api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
-    api.resume(tmp_path / "part")
+    api.run_plan(planned, out=tmp_path / "resumed", should_stop=lambda: next(steps) == 9)
+    api.resume(tmp_path / "resumed")
     for name in (runs.MODEL, runs.NGRAM, runs.GATE_LOGPROBS, "checkpoints/step-0000000020/model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
+        assert (tmp_path / "uninterrupted" / name).read_bytes() == (tmp_path / "resumed" / name).read_bytes()
 
 
-def test_gradient_accumulation_gives_the_same_parameters(poem: Path, tmp_path: Path) -> None:
+def test_gradient_accumulation_gives_the_same_model(poem: Path, tmp_path: Path) -> None:
     one = train(poem, tmp_path / "one", steps=3)
     three = train(poem, tmp_path / "three", steps=3, settings={"training.parts": 3})
     text = "The cat sat"
     np.testing.assert_allclose(one.score(text).logprobs, three.score(text).logprobs, rtol=1e-4)
 
 
-def test_a_mix_copies_the_ngram_model_of_an_interpolated_network(poem: Path, tmp_path: Path) -> None:
+def test_a_mix_contains_the_ngram_models_of_its_components(poem: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 1)):
         train(poem, tmp_path / name, steps=5, seed=seed)
-    made, _ = api.mix([tmp_path / "a", tmp_path / "b"], tmp_path / "mixed", poem)
+    mixed, _ = api.mix([tmp_path / "a", tmp_path / "b"], tmp_path / "mixed", poem)
     shutil.rmtree(tmp_path / "a")
-    again = satchel.load(tmp_path / "mixed", task="lm")
-    np.testing.assert_array_equal(again.score("The mat").logprobs, made.score("The mat").logprobs)
+    loaded = satchel.load(tmp_path / "mixed", task="lm")
+    np.testing.assert_array_equal(loaded.score("The mat").logprobs, mixed.score("The mat").logprobs)
 
 
-def test_another_run_can_start_from_its_parameters(poem: Path, tmp_path: Path) -> None:
+def test_a_run_started_from_an_interpolated_network_keeps_its_gate(poem: Path, tmp_path: Path) -> None:
     train(poem, tmp_path / "first", steps=5)
     second = satchel.train(poem, start=tmp_path / "first", steps=2, out=tmp_path / "second")
     assert isinstance(second.predictor, NetworkPredictor)
     assert second.predictor.network.gate is not None
 
 
-def test_a_damaged_ngram_file_or_one_of_another_run_is_an_error(poem: Path, tmp_path: Path) -> None:
+def test_a_damaged_foreign_or_missing_ngram_file_is_refused(poem: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     planned = api.plan(poem, model="dan", tokenizer="char", steps=20, settings=SMALL)
     steps = iter(range(1, 100))
     api.run_plan(planned, out=run, should_stop=lambda: next(steps) == 9)
-    whole = (run / runs.NGRAM).read_bytes()
-    (run / runs.NGRAM).write_bytes(whole[:-8] + bytes(8))
+    data = (run / runs.NGRAM).read_bytes()
+    (run / runs.NGRAM).write_bytes(data[:-8] + bytes(8))
     with pytest.raises(RunError, match="is damaged"):
         satchel.load(run)
     with pytest.raises(RunError, match="has changed since the run was created"):
@@ -125,7 +132,7 @@ def test_a_damaged_ngram_file_or_one_of_another_run_is_an_error(poem: Path, tmp_
         satchel.load(run)
 
 
-def test_interpolation_is_an_error_for_other_tasks(
+def test_an_ngram_model_is_refused_for_classifiers_and_invalid_orders(
     poem: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "films.tsv"

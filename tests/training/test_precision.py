@@ -1,4 +1,4 @@
-"""Training in bfloat16: every kind of network learns as in float32."""
+"""Mixed precision: training with bfloat16 matrix products gives nearly the losses of float32."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ TABLES = {
         *(("translate", kind) for kind in ("gru", "transformer", "backpack")),
     ],
 )
-def test_every_network_learns_in_bfloat16_as_in_float32(task: str, kind: str, tmp_path: Path) -> None:
+def test_every_network_has_nearly_the_same_loss_in_bfloat16_as_in_float32(task: str, kind: str, tmp_path: Path) -> None:
     data = tmp_path / ("text.txt" if task == "lm" else "table.tsv")
     data.write_text(TABLES[task] + "\n")
     losses = {}
@@ -43,8 +43,8 @@ def test_every_network_learns_in_bfloat16_as_in_float32(task: str, kind: str, tm
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.1, abs=0.02)
 
 
-@pytest.mark.parametrize("arrives", [torch.float32, torch.bfloat16])
-def test_cross_entropy_sums_in_float32_what_it_multiplies_in_bfloat16(arrives: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cross_entropy_multiplies_in_bfloat16_and_sums_in_float32(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
     hidden, weight, bias = (
         torch.randn(*shape, generator=generator, requires_grad=True) for shape in ((3000, 16), (50, 16), (50,))
@@ -52,21 +52,22 @@ def test_cross_entropy_sums_in_float32_what_it_multiplies_in_bfloat16(arrives: t
     targets = torch.randint(0, 50, (3000,), generator=generator)
     targets[5] = NO_TARGET
     expected = cross_entropy(hidden, weight, targets, bias, smoothing=0.1, at_once=5000)
-    wanted = torch.autograd.grad(expected, [hidden, weight, bias])
+    expected_gradients = torch.autograd.grad(expected, [hidden, weight, bias])
     with torch.autocast("cpu", torch.bfloat16):
-        found = cross_entropy(hidden.to(arrives), weight, targets, bias, smoothing=0.1, at_once=5000)
-    assert found.dtype == torch.float32
-    # Logits have a relative error of up to 1/256; a sum of 3,000 losses in bfloat16 would have a far larger one.
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
-    for mine, theirs in zip(torch.autograd.grad(found, [hidden, weight, bias]), wanted, strict=True):
-        assert mine.dtype == torch.float32
-        assert float((mine - theirs).norm() / theirs.norm()) < 0.02
+        result = cross_entropy(hidden.to(dtype), weight, targets, bias, smoothing=0.1, at_once=5000)
+    assert result.dtype == torch.float32
+    # Each logit has a relative error of up to 1/256; a sum of 3,000 losses in bfloat16 would have a larger one.
+    torch.testing.assert_close(result, expected, rtol=1e-3, atol=0)
+    gradients = torch.autograd.grad(result, [hidden, weight, bias])
+    for gradient, reference in zip(gradients, expected_gradients, strict=True):
+        assert gradient.dtype == torch.float32
+        assert float((gradient - reference).norm() / reference.norm()) < 0.02
 
 
-def test_attention_on_a_processor_stays_in_float32() -> None:
+def test_attention_on_the_cpu_stays_in_float32() -> None:
     layer = MultiHead(16, 2)
-    seen = []
-    layer.outputs.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].dtype))
+    dtypes = []
+    layer.outputs.register_forward_hook(lambda _module, inputs, _output: dtypes.append(inputs[0].dtype))
     with torch.autocast("cpu", torch.bfloat16):
         layer(torch.randn(2, 5, 16), causal=True)
-    assert seen == [torch.float32]
+    assert dtypes == [torch.float32]

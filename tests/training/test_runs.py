@@ -1,4 +1,4 @@
-"""Networks as runs: trained from the command line, interrupted, resumed, loaded, evaluated."""
+"""Runs of networks: training, interrupting, resuming and loading, with the API and the command line."""
 
 import hashlib
 import json
@@ -22,6 +22,7 @@ SMALL = {"model.width": 16, "model.heads": 2, "model.layers": 1, "model.context"
 
 
 def train(text: Path, out: Path, **options: Any) -> Any:
+    """Train a small character Transformer."""
     settings = {**SMALL, "training.evaluate_every": 5, "training.checkpoint_every": 7, **options.pop("settings", {})}
     return satchel.train(text, model="transformer", tokenizer="char", out=out, settings=settings, **options)
 
@@ -30,12 +31,12 @@ def test_a_trained_network_evaluates_scores_and_generates(verse: Path, tmp_path:
     model = train(verse, tmp_path / "run", steps=60, settings={"training.learning_rate": 0.02})
     assert (model.report.steps, model.report.stopped) == (60, "finished")
     assert model.report.valid.nats_per_token < 2.9
-    again = satchel.load(tmp_path / "run", task="lm")
-    assert again.evaluate() == model.report.valid
-    assert (again.evaluate(verse).bits_per_byte or 0) > 0
-    assert len(again.score("The cat").logprobs) == 7
-    assert again.generate("The ", tokens=30, seed=0).text == model.generate("The ", tokens=30, seed=0).text
-    assert sum(again.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
+    loaded = satchel.load(tmp_path / "run", task="lm")
+    assert loaded.evaluate() == model.report.valid
+    assert (loaded.evaluate(verse).bits_per_byte or 0) > 0
+    assert len(loaded.score("The cat").logprobs) == 7
+    assert loaded.generate("The ", tokens=30, seed=0).text == model.generate("The ", tokens=30, seed=0).text
+    assert sum(loaded.next("The", top=100).probabilities) == pytest.approx(1, rel=1e-6)
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().strip().split("\n")]
     assert [line["step"] for line in lines] == list(range(5, 61, 5))
 
@@ -48,8 +49,8 @@ def test_every_kind_of_network_can_be_trained_and_loaded(kind: str, verse: Path,
     assert satchel.load(tmp_path / "run").evaluate() == model.report.valid
 
 
-def test_an_interrupted_run_resumes_with_identical_bits(verse: Path, tmp_path: Path) -> None:
-    train(verse, tmp_path / "whole", steps=20)
+def test_a_resumed_run_equals_an_uninterrupted_one_to_the_bit(verse: Path, tmp_path: Path) -> None:
+    train(verse, tmp_path / "uninterrupted", steps=20)
     steps = iter(range(1, 100))
     planned = api.plan(
         verse,
@@ -58,21 +59,21 @@ def test_an_interrupted_run_resumes_with_identical_bits(verse: Path, tmp_path: P
         steps=20,
         settings={**SMALL, "training.evaluate_every": 5, "training.checkpoint_every": 7},
     )
-    stopped = api.run_plan(planned, out=tmp_path / "part", should_stop=lambda: next(steps) == 9)
+    stopped = api.run_plan(planned, out=tmp_path / "resumed", should_stop=lambda: next(steps) == 9)
     assert stopped.report is not None
     assert (stopped.report.steps, stopped.report.stopped) == (9, "interrupted")
-    resumed: Any = api.resume(tmp_path / "part")
+    resumed: Any = api.resume(tmp_path / "resumed")
     assert resumed.report.steps == 20
     for name in ("model.safetensors", "checkpoints/step-0000000020/model.safetensors", "config.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes()
+        assert (tmp_path / "uninterrupted" / name).read_bytes() == (tmp_path / "resumed" / name).read_bytes()
     with pytest.raises(RunError, match="is finished"):
-        api.resume(tmp_path / "part")
+        api.resume(tmp_path / "resumed")
 
 
-def test_runs_that_cannot_be_resumed_are_reported(verse: Path, tmp_path: Path) -> None:
-    satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "counted")
+def test_invalid_options_and_runs_without_steps_are_refused(verse: Path, tmp_path: Path) -> None:
+    satchel.train(verse, model="ngram", tokenizer="char", out=tmp_path / "ngram")
     with pytest.raises(RunError, match="is not trained in steps"):
-        api.resume(tmp_path / "counted")
+        api.resume(tmp_path / "ngram")
     with pytest.raises(SettingsError, match="n-gram models have no size"):
         satchel.train(verse, model="ngram", size="nano", out=tmp_path / "x")
     with pytest.raises(SettingsError, match="expected nano, tiny"):
@@ -84,39 +85,37 @@ def test_runs_that_cannot_be_resumed_are_reported(verse: Path, tmp_path: Path) -
     assert not (tmp_path / "x").exists()
 
 
-def test_a_training_ends_by_steps_or_minutes_whichever_comes_first(verse: Path, tmp_path: Path) -> None:
+def test_a_training_ends_with_the_first_of_steps_and_minutes(verse: Path, tmp_path: Path) -> None:
     for name, steps, minutes, expected in (("steps", 3, 10, "finished"), ("time", 10**6, 1e-3, "time")):
         report = train(verse, tmp_path / name, steps=steps, minutes=minutes).report
         assert report is not None
         assert report.stopped == expected
         assert report.steps <= steps
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
-        assert json.loads(lines[-1])["step"] == report.steps, "the end is measured, whatever it was"
+        assert json.loads(lines[-1])["step"] == report.steps, "the last step is validated"
 
 
-def test_a_given_budget_replaces_the_budget_of_a_recipe(verse: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "own.toml"
+def test_a_given_training_length_replaces_that_of_the_recipe(verse: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "custom.toml"
     recipe.write_text("[model]\nkind = 'lstm'\nwidth = 8\n[training]\nminutes = 0.1\nlearning_rate = 1e-3\n")
 
-    def planned(**options: Any) -> Any:
+    def plan(**options: Any) -> Any:
         return api.plan(verse, recipe=recipe, **options).settings.training
 
-    by_option, by_setting = planned(steps=7), planned(settings={"training.epochs": 2})
+    by_option, by_setting = plan(steps=7), plan(settings={"training.epochs": 2})
     assert (by_option.steps, by_option.minutes, by_option.learning_rate) == (7, None, 1e-3)
     assert (by_setting.epochs, by_setting.minutes) == (2, None)
-    assert planned().minutes == 0.1
+    assert plan().minutes == 0.1
 
 
-def test_runs_that_differ_in_more_than_their_seed_are_not_grouped(verse: Path, tmp_path: Path) -> None:
+def test_runs_that_differ_in_more_than_the_seed_are_not_grouped(verse: Path, tmp_path: Path) -> None:
     for name, seed, steps in (("a", 0, 3), ("b", 1, 3), ("c", 2, 4)):
         train(verse, tmp_path / name, seed=seed, steps=steps)
-    found = api.compare([tmp_path / name for name in "abc"], verse)
-    assert [group.runs for group in found.groups] == [(str(tmp_path / "a"), str(tmp_path / "b"))]
+    comparison = api.compare([tmp_path / name for name in "abc"], verse)
+    assert [group.runs for group in comparison.groups] == [(str(tmp_path / "a"), str(tmp_path / "b"))]
 
 
-def test_a_damaged_checkpoint_is_reported_when_a_run_is_resumed(
-    verse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resuming_reports_a_damaged_checkpoint(verse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = iter(range(1, 100))
     settings = {**SMALL, "training.checkpoint_every": 7}
     planned = api.plan(verse, model="transformer", tokenizer="char", steps=20, settings=settings)
@@ -127,6 +126,7 @@ def test_a_damaged_checkpoint_is_reported_when_a_run_is_resumed(
 
 
 def start(text: Path, out: Path) -> "subprocess.Popen[str]":
+    """Start a training of 4,000 steps in a new process."""
     sets = [f"--set={key}={value}" for key, value in {**SMALL, "training.checkpoint_every": 20}.items()]
     command = [sys.executable, "-m", "satchel", "train", str(text), "--model", "transformer", "--tokenizer", "char"]
     command += ["--steps", "4000", *sets, "-o", str(out)]
@@ -134,6 +134,7 @@ def start(text: Path, out: Path) -> "subprocess.Popen[str]":
 
 
 def wait_for(path: Path) -> None:
+    """Wait until a path exists."""
     deadline = time.monotonic() + 60
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -141,20 +142,20 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_prints_how_to_resume(number: int, code: int, tmp_path: Path) -> None:
+def test_a_signal_saves_a_checkpoint_and_prints_how_to_resume(number: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(VERSE * 5)
     process = start(tmp_path / "text.txt", tmp_path / "run")
     wait_for(tmp_path / "run" / "checkpoints" / "step-0000000020")
     process.send_signal(number)
-    printed, said = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == code
-    assert f"satchel train --resume {tmp_path / 'run'}" in said
-    assert "steps" in printed
-    assert "held out" not in printed  # no evaluation after an interruption
+    assert f"satchel train --resume {tmp_path / 'run'}" in stderr
+    assert "steps" in stdout
+    assert "held out" not in stdout  # no final evaluation after a signal
     assert satchel.load(tmp_path / "run", task="lm").evaluate().tokens > 0
 
 
-def test_a_killed_run_resumes_from_its_last_checkpoint_and_is_locked_during_training(tmp_path: Path) -> None:
+def test_a_run_cannot_be_trained_twice_at_once_and_resumes_from_its_last_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(VERSE * 5)
     process = start(tmp_path / "text.txt", tmp_path / "run")
     wait_for(tmp_path / "run" / "checkpoints" / "step-0000000020")
@@ -163,9 +164,9 @@ def test_a_killed_run_resumes_from_its_last_checkpoint_and_is_locked_during_trai
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     steps = iter(range(1, 100))
-    gone_on = api.resume(tmp_path / "run", should_stop=lambda: next(steps) == 3)
-    assert gone_on.report is not None
-    assert gone_on.report.steps % 20 == 3
+    resumed = api.resume(tmp_path / "run", should_stop=lambda: next(steps) == 3)
+    assert resumed.report is not None
+    assert resumed.report.steps % 20 == 3
 
 
 def test_the_former_name_of_a_setting_is_accepted_with_a_note(verse: Path, tmp_path: Path) -> None:
