@@ -11,7 +11,7 @@ from satchel.config import parse_assignments
 from satchel.errors import SettingsError
 from satchel.lessons import LESSONS
 from satchel.lessons.items import ITEMS
-from satchel.lessons.steps import format_cell, is_correct, text_lines
+from satchel.lessons.steps import format_cell, is_correct, load_texts, text_lines
 
 # Settings at the limits of their ranges, or with other branches than the defaults.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -51,6 +51,12 @@ def test_every_lesson_has_steps_and_its_printed_answers_are_correct(name: str, s
 def test_the_steps_depend_on_the_settings_only(name: str, settings: dict[str, Any]) -> None:
     lesson = LESSONS[name]
     assert lesson.run(**settings) == lesson.run(**settings) != lesson.run()
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_text_belongs_to_a_step(name: str) -> None:
+    texts = load_texts(name)
+    assert len(LESSONS[name].run()) == len(texts["steps"]) + ("training_result" in texts)
 
 
 def test_every_lesson_covers_items_of_the_lectures() -> None:

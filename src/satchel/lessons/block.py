@@ -143,7 +143,6 @@ def _forward(network: _Block, sentence: tuple[str, ...]) -> list[Step]:
             "The output",
             matrix(f"output, up to {SHOWN} columns", (row[:SHOWN] for row in outputs), sentence),
             vector(f"largest change at {sentence[0]}", [largest_difference(outputs[:1], without_last[:1])]),
-            answer=("vector", "encoding", "representation", "embedding"),
         ),
     ]
 
@@ -188,11 +187,7 @@ def _properties(n: int) -> list[Step]:
             ),
             answer=(1 + slope) ** 2,
         ),
-        step(
-            "Layer normalisation controls the scale",
-            matrix("layer norm", normalised, ("of [0, 2]", "of [0, 4]")),
-            answer=(-1, 1),
-        ),
+        step("Layer normalisation controls the scale", matrix("layer norm", normalised, ("of [0, 2]", "of [0, 4]"))),
         step(
             "Non-linear parts",
             matrix(
@@ -200,7 +195,6 @@ def _properties(n: int) -> list[Step]:
                 (_relu([[1, -1]])[0], (softmax([1, 0])[0], softmax([2, 0])[0]), (normalised[0][1], normalised[1][1])),
                 ("ReLU of 1, -1", "softmax of [1, 0], [2, 0]", "layer norm of [0, 2], [0, 4]"),
             ),
-            answer=3,
         ),
         step(
             "Long-range dependencies in one layer",
@@ -209,6 +203,5 @@ def _properties(n: int) -> list[Step]:
                 [(length, length - 1, 1) for length in sorted({n, 10, 100, 1000})],
                 columns=("words", "recurrent", "self-attention"),
             ),
-            answer=1,
         ),
     ]

@@ -63,7 +63,6 @@ def classifier(text: str = "not bad , a lovely film", positions: bool = True, pa
         step(
             "Word order",
             matrix("P(positive)", by_order, ("with positions", "without positions"), map(" ".join, orders)),
-            answer=0,
         ),
     ]
 

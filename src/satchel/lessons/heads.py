@@ -104,5 +104,4 @@ def _chunks() -> Step:
         matrix("narrow, changed", _narrow(AFTER)),
         matrix("canonical", _canonical(BEFORE)),
         matrix("canonical, changed", _canonical(AFTER)),
-        answer=2,
     )

@@ -65,7 +65,6 @@ def _encoding(encoder: "CausalEncoder", ids_BT: "Tensor", sentence: tuple[str, .
                 (f"{word} replaced" for word in _numbered("w", count)[-2:]),
                 _numbered("h", count),
             ),
-            answer=0,
             previous=count - 1,
         ),
         step("Incremental encoding", matrix("encodings, one word at a time", incremental, sentence)),
@@ -103,7 +102,6 @@ def _comparison(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: in
     return step(
         "Encoders are interchangeable",
         matrix("encoders", rows, encoders, ("output shape", "parameters", f"for {2 * length} words")),
-        answer=("nothing", "none"),
     )
 
 

@@ -35,7 +35,6 @@ def positions(words: str = "the movie was great", width: int = 4, length: int = 
             _truncated("word embeddings", x, sentence),
             _truncated("outputs", _self_attention(x), sentence),
             _truncated("outputs, reversed words", _self_attention(x[::-1]), sentence[::-1]),
-            answer=("nothing", "none", "same"),
         ),
         *_learned(x, sentence),
         step("Sines and cosines", _truncated("PE", encodings, labels), answer=(*encodings[0][:2], *encodings[1][:2])),
@@ -95,7 +94,6 @@ def _learned(x: Rows, sentence: tuple[str, ...]) -> list[Step]:
                 (*terms, dot(sums[0], sums[1])),
                 ("word.word", "word.position", "position.word", "position.position", "sum"),
             ),
-            answer=("differ", "other vector", "another vector", "changes", "distinguish", "not the same"),
         ),
         step(
             "Choice of the position encoding",

@@ -104,7 +104,7 @@ def _adding(numbers: list[Number]) -> list[Step]:
     }
     last_outputs = [cell.outputs(numbers)[-1] for cell in cells.values()]
     return [
-        step("One cell for every step", vector("x", numbers), answer=("add", "sum", "count", "total", "remember")),
+        step("One cell for every step", vector("x", numbers)),
         step(
             "Adding each input",
             matrix("steps", zip(numbers, [Fraction(0), *sums[:-1]], sums, strict=True), columns=columns),

@@ -108,7 +108,6 @@ def _formula() -> Step:
         matrix("V", values),
         matrix("Q K^T / 2", scores),
         matrix("output", outputs),
-        answer=(2, 2),
     )
 
 

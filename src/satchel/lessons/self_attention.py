@@ -83,7 +83,6 @@ def _letters(letters: tuple[str, ...], embeddings: Rows, base: float, factor: Nu
             matrix(
                 "cost", [(n * times, (n * times) ** 2) for times in (1, 2, 4, 256)], columns=("n", "number of scores")
             ),
-            answer=4,
         ),
     ]
 
@@ -98,16 +97,11 @@ def _words(base: float) -> list[Step]:
     unprojected = attend(*(matmul(x, identity(3)) for _ in range(3)), base=base)
     return [
         step("Basic self-attention", matrix("x", x, SENTENCE)),
-        step(
-            "Attention weights",
-            matrix("attention weights", basic.weights, SENTENCE, SENTENCE),
-            answer=("similar", "alike", "dot product"),
-        ),
-        step("No parameters", matrix("y", basic.outputs, SENTENCE), answer=0),
+        step("Attention weights", matrix("attention weights", basic.weights, SENTENCE, SENTENCE)),
+        step("No parameters", matrix("y", basic.outputs, SENTENCE)),
         step(
             "A repeated word",
             matrix("y", [basic.outputs[0], basic.outputs[4]], ("the (1)", "the (5)")),
-            answer=5,
             sentence=" ".join(SENTENCE),
         ),
         step(
@@ -123,9 +117,5 @@ def _words(base: float) -> list[Step]:
             matrix("scores", projected.scores, SENTENCE, SENTENCE),
             matrix("y", projected.outputs, SENTENCE),
         ),
-        step(
-            "Identity projections",
-            matrix("y", unprojected.outputs, SENTENCE),
-            answer=("identity", "unit matrix", "= i"),
-        ),
+        step("Identity projections", matrix("y", unprojected.outputs, SENTENCE)),
     ]

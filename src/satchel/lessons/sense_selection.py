@@ -307,13 +307,11 @@ def _solutions(b: Number) -> list[Step]:
             vector("diagonal", ALPHA, ROWS),
             _by_sense("A V", matmul(diagonal_gate(), V)),
             _with_error("A V, summed", summed_output(diagonal_gate())),
-            answer=("mask", "gate", "diagonal", "sink", "log"),
         ),
         step(
             "Solution: log sense weights as scores",
             matrix("attention weights", log_weight_attention(), WORDS, ROWS),
             _with_error("times V, summed", summed_output(log_weight_attention())),
-            answer="inf",
         ),
         step(
             "Approximate solution: large scores with a mask",

@@ -81,9 +81,11 @@ def build_step(
 ) -> Step:
     """Return the step with this title template; `values` are inserted into its title, text and question.
 
-    An answer of a single cell need not be wrapped in a tuple.
+    An answer of a single cell need not be wrapped in a tuple. Answers that do not depend on the settings are in the
+    file of the texts.
     """
     texts = load_texts(lesson)["steps"][title]
+    answer = texts.get("answer", answer)
     title, text, question = (part.format(**values) for part in (title, texts["text"], texts.get("question", "")))
     expected = tuple(answer) if isinstance(answer, Sequence) and not isinstance(answer, str) else (answer,)
     return Step(title, text, matrices, question, expected)
