@@ -1,4 +1,4 @@
-"""`satchel demo`: a guided tour on built-in text."""
+"""`satchel demo`: the main commands on built-in text."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
