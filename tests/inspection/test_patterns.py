@@ -1,6 +1,7 @@
 """Does a map make sense? How much of it is where one would expect it, beside what chance would give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from satchel.datasets import roles
 from satchel.datasets.registry import DATASETS
 from satchel.errors import DataError, SettingsError
 from satchel.inspection import patterns
-from satchel.inspection.patterns import PATTERNS, Expected, Fit, HeadFit, Patterns, fit, rank
+from satchel.inspection.patterns import PATTERNS, Expected, HeadFit, Patterns, rank
 from satchel.inspection.trace import Targets, Trace, trace_ids
 from satchel.tasks.language import LanguageNetwork
 from satchel.text.reading import DataSettings
@@ -21,6 +22,21 @@ from tests.models.encoders import make
 SENTENCE = (
     "the queen near the monk greeted her uncle beside the nuns and saw him rest with the twins before they slept"
 ).split()
+
+
+class OneHead:
+    """Attention weights of a model with one head."""
+
+    def __init__(self, weights_TS: Any) -> None:
+        self.weights_TS = weights_TS
+
+    def each(self) -> Iterator[tuple[int, int, Any]]:
+        yield 0, 0, self.weights_TS
+
+
+def fit(weights_TS: Any, expected_TS: Expected, *, causal: bool = False) -> HeadFit | None:
+    maps: Any = OneHead(weights_TS)
+    return next(iter(rank([(maps, {"pattern": expected_TS})], causal=causal)), None)
 
 
 def uniform(times: int, *, causal: bool) -> Any:
@@ -52,7 +68,7 @@ def test_who_looks_where_it_is_expected_scores_one_and_who_never_does_nothing(na
     assert (found.hits, found.queries) == (1, int(asked.sum()))
     other = ~places
     wrong = other / other.sum(axis=1, keepdims=True)
-    assert fit(wrong, places) == Fit(0, found.chance, 0, found.queries)
+    assert fit(wrong, places) == replace(found, weight=0, hits=0)
 
 
 @pytest.mark.item(95)
@@ -194,7 +210,7 @@ def test_every_model_with_heads_can_be_asked(folder: Path, data: str, model: str
     places = after_the(trace.tokens)
     expected = fit(trace.attention[best.layer, best.head], places, causal=data == "text.txt")
     assert expected is not None
-    assert best == HeadFit(best.layer, best.head, "after the", *vars(expected).values())
+    assert best == replace(expected, layer=best.layer, head=best.head, pattern="after the")
 
 
 def test_a_translator_is_asked_where_in_the_source_it_looks(folder: Path) -> None:

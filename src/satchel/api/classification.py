@@ -1,6 +1,5 @@
 """Classifiers. Shapes: E examples, C classes."""
 
-import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ from satchel.predictor import Floats, Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text import row_files
-from satchel.text.reading import Corpus
-from satchel.text.tables import prefer_header, read_examples
+from satchel.text.tables import read_examples
 from satchel.training.defaults import MOST_COUNTED
 
 if TYPE_CHECKING:
@@ -64,19 +62,15 @@ class LabelledPredictions:
     gold_E: Ints
     names: tuple[str, ...]
     logprobs_EC: Floats
-    read_texts: Callable[[], Iterable[str]]
-
-    @functools.cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The texts, or the tagged units, of the examples."""
-        return tuple(self.read_texts())
+    texts: Iterable[str]  # or tagged units; read only by `wrong`
 
     def wrong(self) -> list[tuple[str, str, float, str]]:
         """Return label, prediction, its probability and text of every error, most confident first."""
+        texts = list(self.texts)
         predicted_E = self.logprobs_EC.argmax(axis=1)
         confidence_E = np.exp(self.logprobs_EC.max(axis=1))
         return [
-            (self.names[self.gold_E[e]], self.names[predicted_E[e]], float(confidence_E[e]), self.texts[e])
+            (self.names[self.gold_E[e]], self.names[predicted_E[e]], float(confidence_E[e]), texts[e])
             for e in np.argsort(-confidence_E, kind="stable")
             if predicted_E[e] != self.gold_E[e]
         ]
@@ -111,13 +105,8 @@ class LabelModel(Model):
 
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table, or the lines of a file."""
-        corpus = prefer_header(self.corpus(data))
+        corpus = self.table(data)
         return [question.text for question in row_files.read_input_rows(corpus, corpus.settings.text_column)]
-
-    def _table(self, data: str | Path, reading: config.Tree | None) -> Corpus:
-        """Return a table, with a header unless the columns are named."""
-        corpus = self.corpus(data, reading)
-        return corpus if reading and "columns" in reading else prefer_header(corpus)
 
     @classmethod
     def unit_costs(
@@ -160,22 +149,21 @@ class Classifier(LabelModel):
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> LabelledPredictions:
         """Return the predictions for every labelled text of a table; without data, of the held-out rows."""
-        read_texts: Callable[[], Iterable[str]]
+        texts: Iterable[str]
         if data is None:
             tokens, names = self.valid_tokens(), self._files.all_labels
             gold_E = self._files.classes(runs.VALID_CLASSES, tokens, per_token=False)
-            read_texts = lambda: decode_documents(tokens.ids, self.tokenizer)  # noqa: E731
+            texts = decode_documents(tokens.ids, self.tokenizer)
         else:
-            rows = list(read_examples(self._table(data, reading)))
-            texts = tuple(row.text for row in rows)
+            rows = list(read_examples(self.table(data, reading)))
+            texts = [row.text for row in rows]
             gold_E, all_names = class_indices([row.label for row in rows], self.labels)
             names = tuple(all_names)
             tokens = tokenize_texts(texts, self.tokenizer, lambda done: progress("tokenizing", None))
-            read_texts = lambda: texts  # noqa: E731
         if not len(gold_E):
             raise DataError("found no rows, expected at least one", where=str(data))
         progress("classifying", None)
-        return LabelledPredictions(gold_E, names, self.predictor.label(tokens.ids), read_texts)
+        return LabelledPredictions(gold_E, names, self.predictor.label(tokens.ids), texts)
 
     def ngram_baseline(self, progress: Progress = silent) -> ClassificationMetrics | None:
         """Return the metrics of an n-gram classifier on the held-out rows; None if there are too many tokens."""

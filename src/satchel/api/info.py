@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 # Prefixes of the names of published models; a prefix alone names all of its models.
 PAPERS = ("gpt3", "vaswani", "backpack")
 # Libraries whose versions are listed.
-LIBRARIES = (
-    "torch",
-    "numpy",
-    "tokenizers",
-    "safetensors",
-    "pydantic",
-    "typer",
-    "rich",
-    "altair",
-    "vl-convert-python",
-)
+LIBRARIES = ("torch", "numpy", "tokenizers", "safetensors", "pydantic", "typer", "rich", "altair", "vl-convert-python")
 
 
 def describe(name: str | None) -> dict[str, Any]:

@@ -149,11 +149,11 @@ class LanguageModel(Model):
     def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
         from satchel.inspection.ablation import bits_measure
 
-        return bits_measure(self, self._tokens(data, None, silent))
+        return bits_measure(self, self._tokens(data))
 
     def tokens_of(self, data: str | Path) -> Ids:
         """Return the token ids of a file, read with the settings of the run."""
-        return self.tokenize(self.corpus(data)).ids
+        return self._tokens(data).ids
 
     def next(self, prompt: str = "", top: int = 10) -> NextTokens:
         """Return the `top` most probable tokens after a prompt."""
@@ -214,7 +214,9 @@ class LanguageModel(Model):
             raise DataError("found no text, expected at least one token", where=corpus.name)
         return tokens
 
-    def _tokens(self, data: str | Path | None, reading: config.Tree | None, progress: Progress) -> TokenFile:
+    def _tokens(
+        self, data: str | Path | None, reading: config.Tree | None = None, progress: Progress = silent
+    ) -> TokenFile:
         return self.valid_tokens() if data is None else self.tokenize(self.corpus(data, reading), progress)
 
     def ngram_baseline(self, progress: Progress = silent) -> Likelihood | None:
@@ -236,9 +238,7 @@ class LanguageModel(Model):
 
     def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
         """Return the bits per byte of the validations during training; the loss in nats if they are unknown."""
-        bits: list[tuple[int, float]] = []
-        if (self.folder / runs.VALID_TOKENS).exists():
-            bits = [(step, value) for step, value in bits_by_step(self) if value is not None]
+        bits = bits_by_step(self) if (self.folder / runs.VALID_TOKENS).exists() else []
         return ("bits per byte", bits) if bits else super().validation_curve()
 
     @classmethod
@@ -300,12 +300,10 @@ def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progres
     return costs
 
 
-def bits_by_step(model: LanguageModel) -> list[tuple[int, float | None]]:
-    """Return the bits per byte of the held-out text at each validation; None if the loss is unknown."""
+def bits_by_step(model: LanguageModel) -> list[tuple[int, float]]:
+    """Return the bits per byte of the held-out text at each validation; empty if the tokenizer is lossy."""
     counts = model.valid_tokens().counts
-    per_byte = counts.tokens / counts.bytes / math.log(2) if counts.lossless and counts.bytes else None
-    bits: list[tuple[int, float | None]] = []
-    for line in runs.read_metrics(model.folder):
-        loss = line.get("valid_loss")
-        bits.append((line["step"], None if loss is None or per_byte is None else loss * per_byte))
-    return sorted(bits)
+    if not (counts.lossless and counts.bytes):
+        return []
+    _, losses = Model.validation_curve(model)
+    return [(step, loss * (counts.tokens / counts.bytes / math.log(2))) for step, loss in losses]

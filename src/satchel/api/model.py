@@ -17,6 +17,7 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.text.reading import Corpus, DataSettings
+from satchel.text.tables import prefer_header
 from satchel.training.report import Metrics, TrainReport
 from satchel.training.settings import RunSettings
 
@@ -81,15 +82,20 @@ class Model(ABC):
         """Labels of a classifier or tags of a tagger, in the order of the logits."""
         return self.run.labels
 
-    def corpus(self, data: str | Path, changes: config.Tree | None = None) -> Corpus:
-        """Return data read with the settings of the run, except for `changes`."""
+    def corpus(self, data: str | Path, changes: config.Tree | None = None, task: str | None = None) -> Corpus:
+        """Return data read with the settings of the run, except for `changes`; by default for the task of the model."""
         tree = config.merge(self.settings.data.model_dump(), changes or {})
-        name = dataset_for_task(str(data), self.task)
+        name = dataset_for_task(str(data), task or self.task)
         return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, split="test")
 
     def texts_of(self, data: str | Path) -> Sequence[str | tuple[str, str]]:
         """Return the texts of data: lines, rows of a table, or for a translator pairs of source and target."""
         return [line for piece in self.corpus(data).pieces() for line in piece.text.split("\n")]
+
+    def table(self, data: str | Path, reading: config.Tree | None = None, task: str | None = None) -> Corpus:
+        """Return a table, with a header unless the columns are named."""
+        corpus = self.corpus(data, reading, task)
+        return corpus if reading and "columns" in reading else prefer_header(corpus)
 
     def valid_tokens(self) -> TokenFile:
         """Return the held-out tokens of the run."""
@@ -203,7 +209,7 @@ class Model(ABC):
         """
         from satchel.inspection.probing import probe
 
-        return probe(self, data, leave_out=leave_out, reading=reading, seed=seed, progress=progress)
+        return probe(self, self.table(data, reading, "tag"), leave_out=leave_out, seed=seed, progress=progress)
 
     @overload
     def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace": ...

@@ -1,7 +1,6 @@
 """Write a report of a run: a self-contained HTML page with its facts, metrics, samples and charts."""
 
 import json
-import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -95,27 +94,21 @@ def _inspection(model: Model, excerpt: str) -> str:
     traced = model.trace(excerpt)
     shown = [f"<p>Text: <q>{html.escaped(excerpt, multiline=True)}</q></p>"]
     if isinstance(model, LanguageModel):
-        bits = traced.surprise / math.log(2)
-        shown.append(_chart(charts.surprise_strip(traced.targets.tokens, bits.tolist()), "surprise"))
+        shown.append(_chart(traced.surprise_strip(), "surprise"))
     if len(traced.attention):
-        maps = (((layer, head), weights) for layer, head, weights in traced.attention.each())
-        shown.append(_chart(charts.attention_maps(traced.tokens, traced.tokens, maps), "attention"))
+        shown.append(_chart(traced.attention_map(), "attention"))
     if isinstance(model, Translator):
         shown.append(_chart(model.align(excerpt).picture(), "alignment"))
     return html.section("Inspection", "".join(shown))
 
 
 def _senses(model: LanguageModel | Classifier, excerpt: str) -> str:
-    words = _frequent_words(model)
+    tokens = (model.tokenizer.text_of(id_).strip() for id_ in model.vectors.frequent(MOST_FREQUENT))
+    words = islice((token for token in tokens if len(token) >= MIN_LETTERS and token.isalpha()), WORDS)
     shown = "".join(model.senses(word, top=6)._repr_html_() for word in words)
     if isinstance(model, LanguageModel):
         shown += _chart(model.contributions(excerpt).picture(), "contributions")
     return html.section("Senses", shown)
-
-
-def _frequent_words(model: Model) -> list[str]:
-    words = (model.tokenizer.text_of(id_).strip() for id_ in model.vectors.frequent(MOST_FREQUENT))
-    return list(islice((word for word in words if len(word) >= MIN_LETTERS and word.isalpha()), WORDS))
 
 
 def _chart(figure: Figure, name: str) -> str:

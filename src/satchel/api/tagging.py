@@ -72,7 +72,7 @@ class Tagger(LabelModel):
             gold_N = classes[positions_N]
             texts = tuple(self.tokenizer.text_of(int(id_)) for id_ in tokens.ids[positions_N])
         else:
-            corpus = self._table(data, reading)
+            corpus = self.table(data, reading)
             rows = list(read_tagged(corpus))
             check_unit(rows, self.unit, self.tokenizer, corpus.name)
             gold_N, all_names = class_indices([tag for row in rows for tag in split_tags(row, self.unit)], self.labels)
@@ -83,4 +83,4 @@ class Tagger(LabelModel):
         if not len(gold_N):
             raise DataError("found no tags, expected at least one", where=str(data))
         progress("tagging", None)
-        return LabelledPredictions(gold_N, names, self.predictor.label(tokens.ids)[positions_N], lambda: texts)
+        return LabelledPredictions(gold_N, names, self.predictor.label(tokens.ids)[positions_N], texts)

@@ -19,7 +19,6 @@ from satchel.charts import html
 from satchel.data.tokens import decode_documents
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation.comparison import UnitCosts
-from satchel.evaluation.lexicon import Lexicon
 from satchel.evaluation.swapped import UnigramModel, look_swapped
 from satchel.evaluation.translation import (
     Bucket,
@@ -36,7 +35,7 @@ from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.tables import TextPair, prefer_header, read_pairs
+from satchel.text.tables import TextPair, read_pairs
 from satchel.text.tokenizer import Tokenizer
 from satchel.training.examples.common import require_rows
 from satchel.training.examples.pairs import read_valid_pairs
@@ -219,7 +218,9 @@ class Translator(Model):
         sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
         bleu_signature, chrf_signature = signatures(hypotheses, references)
         mean = float(-np.concatenate(self._logprobs(pairs)).mean())
-        source_ids, target_ids = self._training_ids()
+        files, tokenizers = self._files, (self.source_tokenizer, self.tokenizer)
+        training = list(zip((files.tokens(runs.TRAIN_SOURCES).ids, files.tokens().ids), tokenizers, strict=True))
+        memory = TranslationMemory(*(list(decode_documents(*each)) for each in training))
         return TranslationMetrics(
             sentences=len(pairs),
             quality=quality(hypotheses, references),
@@ -227,12 +228,10 @@ class Translator(Model):
             chrf_signature=chrf_signature,
             perplexity=float(np.exp(mean)) if mean < 700 else float("inf"),
             nats_per_token=mean,
-            looks_swapped=look_swapped(
-                pairs, UnigramModel(source_ids, self.source_tokenizer), UnigramModel(target_ids, self.tokenizer)
-            ),
+            looks_swapped=look_swapped(pairs, *(UnigramModel(*each) for each in training)),
             unknown=sum(self.source_tokenizer.encode(source).unknown for source in sources),
             baselines=baselines(
-                sources, references, self.memory(), lambda done: progress("searching the translation memory", done)
+                sources, references, memory, lambda done: progress("searching the translation memory", done)
             ),
         )
 
@@ -258,9 +257,11 @@ class Translator(Model):
         Tokens are aligned by a lexicon of the training pairs, independently of the model. Target tokens whose source
         token occurs more than once are excluded.
         """
+        from satchel.inspection.alignment import training_lexicon
+
         pairs = self.pairs(data, reading)
         progress("aligning", None)
-        lexicon = self.lexicon()
+        lexicon = training_lexicon(self)
         nats = [-logprobs[:-1] for logprobs in self._logprobs(pairs)]
         positions = []
         for source, target, target_nats in zip(*self._ids(pairs), nats, strict=True):
@@ -269,24 +270,6 @@ class Translator(Model):
             relative = aligned / max(1, len(source) - 1)
             positions.append(np.where(is_unique, relative, np.nan) if len(aligned) else np.zeros(0))
         return by_source_position(np.concatenate(positions), np.concatenate(nats))
-
-    def lexicon(self) -> Lexicon:
-        """Return the translation probabilities of tokens, estimated from the training pairs."""
-        from satchel.inspection.alignment import training_lexicon
-
-        return training_lexicon(self)
-
-    def memory(self) -> TranslationMemory:
-        """Return the translation memory of the training pairs."""
-        source_ids, target_ids = self._training_ids()
-        sources, targets = (
-            decode_documents(source_ids, self.source_tokenizer),
-            decode_documents(target_ids, self.tokenizer),
-        )
-        return TranslationMemory(list(sources), list(targets))
-
-    def _training_ids(self) -> tuple[Ids, Ids]:
-        return self._files.tokens(runs.TRAIN_SOURCES).ids, self._files.tokens().ids
 
     def _hypotheses(self, pairs: Sequence[TextPair], progress: Progress, options: dict[str, Any]) -> list[str]:
         """Return the best translation of each source."""
@@ -306,10 +289,7 @@ class Translator(Model):
             if not (self.folder / runs.VALID_PAIRS).exists():
                 raise self._no_valid_data()
             return read_valid_pairs(self.folder)
-        corpus = self.corpus(data, reading)
-        if len(corpus.sources) == 1 and not (reading and "columns" in reading):
-            corpus = prefer_header(corpus)
-        return require_rows(read_pairs(corpus), str(data), "pairs")
+        return require_rows(read_pairs(self.table(data, reading)), str(data), "pairs")
 
     def excerpt(self, characters: int) -> str:
         """Return the start of the first held-out source; empty if there is none."""

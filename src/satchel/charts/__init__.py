@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from satchel.charts.curves import training_curves as training_curves
     from satchel.charts.embeddings import embedding_map as embedding_map
     from satchel.charts.embeddings import position_encodings as position_encodings
+    from satchel.charts.figures import Figure as Figure
     from satchel.charts.heads import head_ablation as head_ablation
     from satchel.charts.heads import heads_by_pattern as heads_by_pattern
     from satchel.charts.heads import heads_grid as heads_grid

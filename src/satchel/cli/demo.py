@@ -68,9 +68,8 @@ def demo(
     exit_if_stopped(trained, stop)
     assert isinstance(trained, api.LanguageModel)
     _generate(trained)
-    curve = [(step, bits) for step, bits in api.bits_by_step(trained) if bits is not None]
     baseline = next(bits for order, bits, _ in rows if order == ORDER)
-    _save(charts.training_curves({"backpack": curve}, baseline), figures / "training")
+    _save(charts.training_curves({"backpack": api.bits_by_step(trained)}, baseline), figures / "training")
     message(f"\n$ satchel mix {ngram} {network} -o {mixture}")
     _, report = api.mix([ngram, network], mixture, force=True)
     show_mix(report, "mix")

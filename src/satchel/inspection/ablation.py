@@ -7,11 +7,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
 
+from satchel import charts
 from satchel.data.tokens import TokenFile, decode_documents
 from satchel.errors import SettingsError
 from satchel.inspection.patched import Patch, patched, with_network
@@ -20,9 +22,6 @@ from satchel.inspection.subject import Subject, unsupported
 from satchel.nn.attention import MultiHead
 from satchel.predictor import Floats
 from satchel.progress import Progress, silent
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 # Layer and index of a head.
 Head = tuple[int, int]
@@ -63,10 +62,8 @@ class HeadCosts:
         """Return the keys of `look ablation --json`."""
         return {"measure": self.measure, "whole": self.whole, "heads": [asdict(row) for row in self.rows]}
 
-    def picture(self) -> "Figure":
+    def picture(self) -> "charts.Figure":
         """Return a heat map of the costs: layers by heads."""
-        from satchel import charts
-
         return charts.head_ablation(self.costs, unit=self.measure.replace("_", " "))
 
 
@@ -87,14 +84,11 @@ def zero_heads(network: nn.Module, heads: Iterable[Head]) -> dict[str, Patch]:
             raise SettingsError(f"head {head} of layer {layer} does not exist; expected {expected}")
         by_layer[layer].append(head)
     names = list(layers)
-    return {f"{names[layer]}.outputs": _zero(numbers) for layer, numbers in by_layer.items()}
+    return {f"{names[layer]}.outputs": partial(_zero, heads=numbers) for layer, numbers in by_layer.items()}
 
 
-def _zero(heads: list[int]) -> Patch:
-    def patch(outputs_BHTV: Tensor) -> Tensor:
-        return outputs_BHTV.index_fill(1, outputs_BHTV.new_tensor(heads).long(), 0)
-
-    return patch
+def _zero(outputs_BHTV: Tensor, heads: list[int]) -> Tensor:
+    return outputs_BHTV.index_fill(1, outputs_BHTV.new_tensor(heads).long(), 0)
 
 
 def _attention_layers(network: nn.Module) -> dict[str, MultiHead]:

@@ -5,11 +5,12 @@ D width, L layers, H heads.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from satchel import charts
 from satchel.data.batches import split_documents
 from satchel.data.tokens import open_tokens
 from satchel.errors import SettingsError
@@ -25,9 +26,6 @@ from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
 from satchel.text.words import words_of
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,8 @@ class Alignment:
             document["others"] = [round(float(value), 6) for value in self.others]
         return document
 
-    def picture(self) -> "Figure":
+    def picture(self) -> "charts.Figure":
         """Return a heat map: target words by source words."""
-        from satchel import charts
-
         return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

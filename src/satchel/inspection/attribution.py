@@ -158,8 +158,8 @@ class ComparedAttributions(_OfLogit):
     def rows(self) -> list[list[str]]:
         """Return a table row for each word: the word and its value by each method."""
         return [
-            [visible(word, spaces=True), *(f"{float(values[number]):+.4f}" for values in self.by_method.values())]
-            for number, word in enumerate(self.words)
+            [visible(word, spaces=True), *(f"{value:+.4f}" for value in values)]
+            for word, *values in zip(self.words, *self.by_method.values(), strict=True)
         ]
 
     def checks(self) -> list[str]:

@@ -5,12 +5,13 @@ Shapes: T time, S source time, N senses, D width, C classes, W words.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from satchel import charts
 from satchel.charts import html
 from satchel.inspection.subject import Subject, backpack_of
 from satchel.inspection.targets import Logit, Target, find_logit, label_logits
@@ -20,9 +21,6 @@ from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.language import LanguageNetwork
 from satchel.text.display import visible
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 # Number of senses listed in a notebook.
 LISTED_SENSES = 8
@@ -87,10 +85,8 @@ class Contributions:
             "notes": list(self.notes),
         }
 
-    def picture(self) -> "Figure":
+    def picture(self) -> "charts.Figure":
         """Return a heat map of the contributions: words by senses."""
-        from satchel import charts
-
         return charts.sense_contributions(self.words, self.values, self.title)
 
     def _repr_html_(self) -> str:

@@ -7,23 +7,29 @@ Shapes: V vocabulary, N vectors, D width, K components, L layers, O occurrences 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from satchel import charts
 from satchel.data.batches import split_documents
 from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.inspection.hidden_states import HiddenStates
-from satchel.inspection.senses import Context, Neighbours, SenseVectors, WordSimilarity, sample_pieces, special_ids
+from satchel.inspection.senses import (
+    Context,
+    Neighbours,
+    SenseVectors,
+    WordSimilarity,
+    check_top,
+    sample_pieces,
+    special_ids,
+)
 from satchel.inspection.subject import Subject
 from satchel.inspection.targets import known_ids
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.text.words import Word, words_of
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 # Number of tokens of the training text whose words are compared in context, and the length of its pieces if the
 # encoder has no maximum context.
@@ -60,16 +66,8 @@ def nearest(cosines_V: Floats, top: int, excluded: Collection[int] = ()) -> tupl
     return cosines_V[best], best
 
 
-@dataclass(frozen=True)
-class Pca:
-    """Coordinates (N, 2) on the first two principal components, and the explained variance ratio of each."""
-
-    coordinates: Floats
-    explained_variance: tuple[float, float]
-
-
-def pca(vectors_ND: Floats) -> Pca:
-    """Return the two-dimensional PCA of vectors.
+def pca(vectors_ND: Floats) -> tuple[Floats, tuple[float, float]]:
+    """Return the coordinates (N, 2) on the first two principal components, and the explained variance ratio of each.
 
     The sign of a component is undetermined: its largest coefficient is made positive.
     """
@@ -82,7 +80,7 @@ def pca(vectors_ND: Floats) -> Pca:
     coordinates = np.pad(left_NK * sizes_K * signs_K, ((0, 0), (0, missing)))[:, :2]
     variances_K = sizes_K**2 / max(float((sizes_K**2).sum()), 1e-300)
     first, second = np.pad(variances_K, (0, missing))[:2].tolist()
-    return Pca(coordinates, (first, second))
+    return coordinates, (first, second)
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -177,10 +175,8 @@ class EmbeddingMap:
         ]
         return {"points": points, "shares": list(self.explained_variance)}
 
-    def picture(self) -> "Figure":
+    def picture(self) -> "charts.Figure":
         """Return a scatter plot of the words."""
-        from satchel import charts
-
         return charts.embedding_map(
             [each.word for each in self.points],
             [(each.x, each.y) for each in self.points],
@@ -229,16 +225,13 @@ class WordVectors:
 
     def vector(self, word: str) -> Floats:
         """Return the centred embedding (D,) of a word: the mean over its tokens."""
-        return self._mean(known_ids(self.tokenizer, word))
-
-    def _mean(self, ids: Sequence[int]) -> Floats:
-        return np.asarray(self._embeddings[ids].mean(axis=0))
+        return np.asarray(self._embeddings[known_ids(self.tokenizer, word)].mean(axis=0))
 
     def neighbours(self, word: str, top: int = 10) -> Neighbours:
         """Return the tokens most similar to a word by embedding, which counts as sense 0."""
-        _check_top(top)
+        check_top(top)
         ids = known_ids(self.tokenizer, word)
-        return Neighbours(0, self._neighbours(self._embeddings, self._mean(ids)[None], [ids], top)[0])
+        return Neighbours(0, self._neighbours(self._embeddings, self.vector(word)[None], [ids], top)[0])
 
     def similarity(self, first: str, second: str) -> WordSimilarity:
         """Return the cosine similarity of the embeddings of two words, which count as their only sense."""
@@ -262,11 +255,11 @@ class WordVectors:
 
         Layer 0 is the embedding; the default is the last layer.
         """
-        _check_top(top)
         return self._in_context(word, sentences, layer, top)[0]
 
     def _in_context(self, word: str, sentences: Sequence[str], layer: int | None, top: int) -> tuple[InContext, Floats]:
         """Return the occurrences of a word in sentences, and their vectors (O, D) at the layer."""
+        check_top(top)
         layers = self.states.layers
         number = len(layers) - 1 if layer is None else layer
         if not 0 <= number < len(layers):
@@ -387,7 +380,7 @@ class WordVectors:
         ids = [known_ids(self.tokenizer, word) for word in words] or [[id_] for id_ in self.frequent(count)]
         names = [word.strip() for word in words] or [self.tokenizer.text_of(each[0]) for each in ids]
         if sense is None:
-            vectors_VD, queries_ND = self._embeddings, np.array([self._mean(each) for each in ids])
+            vectors_VD, queries_ND = self._embeddings, np.array([self._embeddings[each].mean(axis=0) for each in ids])
         else:
             senses = SenseVectors(self.subject)
             vectors_VD = senses.one_sense(sense)
@@ -399,7 +392,6 @@ class WordVectors:
         self, word: str, sentences: Sequence[str], layer: int | None = None, top: int = MAP_NEIGHBOURS
     ) -> EmbeddingMap:
         """Return a two-dimensional PCA of the occurrences of a word in sentences, by hidden states of a layer."""
-        _check_top(top)
         result, vectors_OD = self._in_context(word, sentences, layer, top)
         neighbours = [
             tuple((each.context.marked, each.similarity) for each in occurrence.neighbours)
@@ -418,12 +410,6 @@ def _map(
     contexts: Sequence[Context | None] | None = None,
     notes: tuple[str, ...] = (),
 ) -> EmbeddingMap:
-    components = pca(vectors_ND)
-    xs, ys = components.coordinates.T.tolist()
-    points = map(Point, names, xs, ys, neighbours, contexts or [None] * len(names))
-    return EmbeddingMap(what, tuple(points), components.explained_variance, notes)
-
-
-def _check_top(top: int) -> None:
-    if top < 1:
-        raise SettingsError(f"top={top}: expected 1 or more")
+    coordinates, explained_variance = pca(vectors_ND)
+    points = map(Point, names, *coordinates.T.tolist(), neighbours, contexts or [None] * len(names))
+    return EmbeddingMap(what, tuple(points), explained_variance, notes)

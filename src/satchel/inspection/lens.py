@@ -4,12 +4,13 @@ Shapes: L layers, T time, D width, V tokens or tags.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from satchel import charts
 from satchel.errors import SettingsError
 from satchel.inspection.subject import Subject, class_name
 from satchel.inspection.trace import Array, Trace
@@ -17,9 +18,6 @@ from satchel.models.recurrent import Recurrent
 from satchel.models.transformer import Transformer
 from satchel.nn.inference import inference
 from satchel.predictor import Floats
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,8 @@ class Lens:
             "nats": self.nats.tolist(),
         }
 
-    def picture(self) -> "Figure":
+    def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
-        from satchel import charts
-
         return charts.logit_lens(self.tokens, self.layers, self.said, self.nats, self.ranks, targets=self.targets)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

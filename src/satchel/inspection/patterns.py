@@ -9,20 +9,18 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from satchel import charts
 from satchel.datasets import roles
 from satchel.errors import DataError, SettingsError
 from satchel.inspection.alignment import training_lexicon
 from satchel.inspection.subject import Subject
 from satchel.inspection.trace import AttentionMaps, Trace
 from satchel.predictor import Floats
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 # (T, S): whether a key position is expected for a query position.
 Expected = npt.NDArray[np.bool_]
@@ -33,22 +31,12 @@ Text = str | tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Agreement of attention weights with a pattern, over the `queries` that have an expected position.
+class HeadFit:
+    """Agreement of the attention weights of a head with a pattern, over `queries` that have an expected position.
 
     `weight` is the mean weight on the expected positions, `chance` that of uniform attention, and `hits` the share of
     queries whose largest weight is on an expected position.
     """
-
-    weight: float
-    chance: float
-    hits: float
-    queries: int
-
-
-@dataclass(frozen=True)
-class HeadFit:
-    """Agreement of one head with a pattern; see `Fit`."""
 
     layer: int
     head: int
@@ -70,10 +58,8 @@ class Patterns:
         """Return the keys of `look patterns --json`."""
         return {"texts": self.texts, "heads": [asdict(row) for row in self.rows]}
 
-    def picture(self) -> "Figure":
+    def picture(self) -> "charts.Figure":
         """Return a heat map of each pattern: the weights of layers by heads."""
-        from satchel import charts
-
         weights: dict[str, dict[tuple[int, int], float]] = {}
         for row in self.rows:
             weights.setdefault(row.pattern, {})[row.layer, row.head] = row.weight
@@ -134,9 +120,9 @@ def at(pairs: Iterable[tuple[int, int]], tokens: Sequence[str], source: Sequence
     return expected_TS
 
 
-def of_role(role: str) -> Pattern:
-    """Return the pattern of a grammatical role in sentences of @roles."""
-    return lambda tokens: at(roles.expected_attention(tokens)[role], tokens)
+def of_role(role: str, tokens: Sequence[str]) -> Expected:
+    """Return the positions of a grammatical role in a sentence of @roles."""
+    return at(roles.expected_attention(tokens)[role], tokens)
 
 
 # Patterns of any text, and those of sentences of @roles.
@@ -149,16 +135,13 @@ GENERAL: dict[str, Pattern] = {
     "next": following,
     "first": first,
 }
-PATTERNS: dict[str, Pattern] = {**GENERAL, **{role: of_role(role) for role in roles.expected_attention(())}}
+PATTERNS: dict[str, Pattern] = {
+    **GENERAL,
+    **{role: functools.partial(of_role, role) for role in roles.expected_attention(())},
+}
 
 
 # --- agreement with attention weights -------------------------------------------------------------------
-
-
-def fit(weights_TS: npt.NDArray[Any], expected_TS: Expected, *, causal: bool = False) -> Fit | None:
-    """Return the agreement of attention weights with a pattern; None if no expected position is visible."""
-    sums = _sums(weights_TS, expected_TS, causal)
-    return Fit(*_means(sums)) if sums[3] else None
 
 
 def rank(texts: Iterable[tuple[AttentionMaps, Mapping[str, Expected]]], *, causal: bool = False) -> list[HeadFit]:
@@ -173,13 +156,12 @@ def rank(texts: Iterable[tuple[AttentionMaps, Mapping[str, Expected]]], *, causa
             for name, expected_TS in expected.items():
                 totals[name, layer, head] += _sums(weights_TS, expected_TS, causal)
     order = {name: number for number, name in enumerate(dict.fromkeys(name for name, _, _ in totals))}
-    rows = [HeadFit(layer, head, name, *_means(sums)) for (name, layer, head), sums in totals.items() if sums[3]]
+    rows = []
+    for (name, layer, head), sums in totals.items():
+        if queries := int(sums[3]):
+            weight, chance, hits = (sums[:3] / sums[3]).tolist()
+            rows.append(HeadFit(layer, head, name, weight, chance, hits, queries))
     return sorted(rows, key=lambda row: (order[row.pattern], -row.weight, row.layer, row.head))
-
-
-def _means(sums: Floats) -> tuple[float, float, float, int]:
-    weight, chance, hits = (sums[:3] / sums[3]).tolist()
-    return weight, chance, hits, int(sums[3])
 
 
 def _sums(weights_TS: npt.NDArray[Any], expected_TS: Expected, causal: bool) -> Floats:
@@ -221,15 +203,14 @@ def find_patterns(
     if isinstance(texts, str) or not texts:
         raise DataError("texts: expected a list of one or more texts")
     is_pair = subject.task == "translate"
-    known, default = PATTERNS, GENERAL
-    if is_pair:
-        known = default = {"same": same, "aligned": _aligned(subject)}
-    if not isinstance(patterns, Mapping):
-        names = list(default if patterns is None else patterns)
-        _check_names(names, list(known))
-        chosen: Mapping[str, Pattern] = {name: known[name] for name in names}
-    else:
+    known = {"same": same, "aligned": _aligned(subject)} if is_pair else PATTERNS
+    if patterns is None:
+        chosen: Mapping[str, Pattern] = known if is_pair else GENERAL
+    elif isinstance(patterns, Mapping):
         chosen = patterns
+    else:
+        _check_names(patterns, list(known))
+        chosen = {name: known[name] for name in patterns}
     is_causal = not is_pair and bool(getattr(getattr(subject.network, "encoder", None), "causal", False))
     rows = rank(_expected(map(traced, texts), chosen, is_pair), causal=is_causal)
     missing = {} if patterns is None else {name for name in chosen if name not in {row.pattern for row in rows}}

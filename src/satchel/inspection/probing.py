@@ -17,19 +17,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel import config
 from satchel.data.batches import Ints, seeded_rng, split_documents
 from satchel.data.examples import class_indices, stratified_split
 from satchel.data.tagged import Unit, infer_unit, split_tags, split_units, tokenize_tagged
-from satchel.datasets.corpora import open_corpus
-from satchel.datasets.registry import dataset_for_task
 from satchel.errors import DataError
 from satchel.inspection.hidden_states import HiddenStates
 from satchel.inspection.subject import Subject
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
-from satchel.text.reading import Corpus, DataSettings
-from satchel.text.tables import prefer_header, read_tagged, table_format
+from satchel.text.reading import Corpus
+from satchel.text.tables import read_tagged, table_format
 from satchel.text.words import Word
 
 # Fraction of the rows that is held out, and maximum number of tagged words.
@@ -185,16 +182,16 @@ class _Row:
 
 def probe(
     subject: Subject,
-    data: str | Path,
+    corpus: Corpus,
     *,
     leave_out: Sequence[str] = (),
-    reading: config.Tree | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> ProbeResult:
     """Return the accuracy of linear probes at each layer of a model on a table of tagged texts."""
     states = HiddenStates(subject)
-    corpus = _corpus(subject, data, reading)
+    if len(corpus.sources) != 1 or not table_format(corpus.sources[0].name):
+        raise DataError("is not a table", "expected a .tsv, .csv or .jsonl file with texts and tags", where=corpus.name)
     rows, unit, notes = _rows(states, corpus, leave_out)
     held_out_R = _held_out([row.ids for row in rows], seed)
     words = [word.text for row in rows for word in row.words]
@@ -204,7 +201,7 @@ def probe(
         raise DataError(
             f"the table has {_count(len(rows), 'row')} with {_count(len(names), 'tag')}; expected 2 or more of each",
             "a probe is fitted to one part of the rows and evaluated on the rest",
-            where=str(data),
+            where=corpus.name,
         )
     progress("computing hidden states", None)
     layers = states.of_words([row.ids for row in rows], [row.words for row in rows])
@@ -224,16 +221,6 @@ def probe(
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _corpus(subject: Subject, data: str | Path, reading: config.Tree | None) -> Corpus:
-    """Return a table of texts and tags; for built-in data, its test part."""
-    tree = config.merge(subject.settings.data.model_dump(), reading or {})
-    settings, seed = config.build(DataSettings, tree), subject.settings.training.seed
-    corpus = open_corpus(dataset_for_task(str(data), "tag"), settings, seed, split="test")
-    if len(corpus.sources) != 1 or not table_format(corpus.sources[0].name):
-        raise DataError("is not a table", "expected a .tsv, .csv or .jsonl file with texts and tags", where=str(data))
-    return corpus if reading and "columns" in reading else prefer_header(corpus)
 
 
 def _rows(states: HiddenStates, corpus: Corpus, leave_out: Sequence[str]) -> tuple[list[_Row], Unit, list[str]]:

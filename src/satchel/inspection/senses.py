@@ -94,14 +94,10 @@ class WordSenses:
         return {"word": self.word, "tokens": list(self.tokens), "senses": senses}
 
     def _repr_html_(self) -> str:
-        def listed(ranked: Sequence[tuple[str, float]]) -> str:
-            return ", ".join(name.strip() for name, _ in ranked)
-
-        rows = [
-            (str(each.sense), "" if each.share is None else f"{each.share:.0%}", *map(listed, lists))
-            for each in self.senses
-            for lists in [(each.promotes, each.suppresses)]
-        ]
+        rows = []
+        for each in self.senses:
+            names = [", ".join(name.strip() for name, _ in ranked) for ranked in (each.promotes, each.suppresses)]
+            rows.append([str(each.sense), "" if each.share is None else f"{each.share:.0%}", *names])
         return html.table(["sense", "share", "promotes", "suppresses"], rows, self.word)
 
 
@@ -236,8 +232,7 @@ class SenseVectors:
 
     def neighbours(self, word: str, top: int = 10) -> list[Neighbours]:
         """Return the tokens most similar to a word, by sense."""
-        if top < 1:
-            raise SettingsError(f"top={top}: expected 1 or more")
+        check_top(top)
         ids = self._ids(word)
         unit_ND = F.normalize(self.of_ids(ids), dim=-1)
         parts = [torch.einsum("bnd,nd->nb", F.normalize(part_BND, dim=-1), unit_ND) for part_BND in self.batches()]
@@ -338,6 +333,12 @@ def amounts(backpack: Backpack, text: Ids) -> Floats:
     ids = torch.as_tensor(np.asarray(text, np.int64), device=backpack.embedding.weight.device)
     counts_TN, senses_TND = sense_counts(backpack, ids, torch.ones(len(ids), device=ids.device))
     return np.asarray((counts_TN * senses_TND.norm(dim=-1)).cpu().numpy())
+
+
+def check_top(top: int) -> None:
+    """Raise an error unless the number of listed tokens is positive."""
+    if top < 1:
+        raise SettingsError(f"top={top}: expected 1 or more")
 
 
 def special_ids(tokenizer: Tokenizer) -> list[int]:

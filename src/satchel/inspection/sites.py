@@ -1,24 +1,19 @@
 """Public names of the sites of a network, the same in `satchel info`, traces and patched networks."""
 
+import re
+
 from torch import nn
 
 from satchel.errors import SettingsError
 from satchel.nn.sites import sites
 
 # Modules that contain most sites; public names omit them.
-PREFIXES = ("encoder.", "pair.", "head.")
+PREFIX = re.compile(r"^(encoder\.)?(pair\.)?(head\.)?")
 
 
 def site_paths(network: nn.Module) -> dict[str, str]:
     """Return the module path of each site by its public name: `blocks.0.output` for `encoder.blocks.0.output`."""
-    return {site_name(path): path for path in sites(network)}
-
-
-def site_name(path: str) -> str:
-    """Return the public name of the site at a module path."""
-    for prefix in PREFIXES:
-        path = path.removeprefix(prefix)
-    return path
+    return {PREFIX.sub("", path): path for path in sites(network)}
 
 
 def unknown_site(name: str, network: nn.Module | None) -> SettingsError:

@@ -19,7 +19,7 @@ from satchel.errors import DataError, SettingsError
 from satchel.inspection.subject import Subject, class_name, unsupported
 from satchel.models.dan import Dan
 from satchel.models.encoder import Encoder
-from satchel.predictor import Floats, Ids, Predictor
+from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import share
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import Word, word_ids, words_of
@@ -106,7 +106,11 @@ def _next_token_logit(subject: Subject, text: str, target: Target | None, versus
         raise SettingsError(f"target={target} is a pair; expected a word or a token id")
     tokenizer, network = subject.tokenizer, subject.network
     ids_T, notes = read_prefix(tokenizer, network.encoder.context, text)
-    chosen = most_probable(subject.predictor, ids_T) if target is None else next_token(tokenizer, target, text, notes)
+    if target is None:
+        logprobs_BV, _ = subject.predictor.step(ids_T[None], subject.predictor.start(1))
+        chosen = int(logprobs_BV[0].argmax())
+    else:
+        chosen = next_token(tokenizer, target, text, notes)
     other = None if versus is None else next_token(tokenizer, versus, text, notes)
     if network.ngram is not None:
         notes.append("the logit of the network is explained, without the n-gram model it is interpolated with")
@@ -201,12 +205,6 @@ def read_prefix(tokenizer: Tokenizer, context: int | None, prefix: str) -> tuple
         return ids, []
     kept = max(1, context // 2)
     return ids[-kept:], [f"the text exceeds the context of {context:,} tokens: only its last {kept:,} tokens are used"]
-
-
-def most_probable(predictor: Predictor, ids: Ids) -> int:
-    """Return the id of the most probable next token."""
-    logprobs_BV, _ = predictor.step(ids[None], predictor.start(1))
-    return int(logprobs_BV[0].argmax())
 
 
 def known_ids(tokenizer: Tokenizer, word: str) -> list[int]:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from satchel import charts
 from satchel.charts import html
 from satchel.data.examples import tokenize_texts
 from satchel.data.tagged import tokenize_tagged
@@ -26,9 +27,6 @@ from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
 from satchel.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from satchel.charts.figures import Figure
 
 # Sites of the hidden states. They are small and recorded immediately; other sites are recorded on first use.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
@@ -88,10 +86,9 @@ class Trace:
         if targets.tokens:
             values = [f"{value:.1f}" for value in bits]
             parts += [html.tinted(targets.tokens, bits.tolist(), values), html.lines(["surprisal in bits"])]
+        layers = {name: len(getattr(self, name)) for name in ("attention", "source_attention", "cross")}
         available = {
-            "trace.attention[layer, head]": _layer_count(self.attention),
-            "trace.source_attention[layer, head]": _layer_count(self.source_attention),
-            "trace.cross[layer, head]": _layer_count(self.cross),
+            **{f"trace.{name}[layer, head]": f"{n} layer{'s' * (n > 1)}" if n else "" for name, n in layers.items()},
             "trace.hidden[site]": f"{len(self.hidden):,} sites" if self.hidden else "",
             "trace.gates[site]": ", ".join(self._ending("gates")),
             "trace.sense_weights": "of each sense of each token" if "sense_weights" in self._paths else "",
@@ -161,17 +158,17 @@ class Trace:
     def maps(self, which: str = "own") -> "AttentionMaps":
         """Return the attention weights: self-attention (`own`), of the `source`, or `cross`-attention to the source."""
         attention = self._ending("attention.weights")
-        match which:
-            case "own":
-                names = [name for name in attention if "reader." not in name]
-                return AttentionMaps(self, names, self.tokens, self.tokens, "self-attention")
-            case "source":
-                names = [name for name in attention if "reader." in name]
-                return AttentionMaps(self, names, self.source, self.source, "self-attention of a source")
-            case "cross":
-                names = [*self._ending("cross.weights"), *self._ending("alignment")]
-                return AttentionMaps(self, names, self.tokens, self.source, "cross-attention")
-        raise SettingsError(f"which={which}: expected own, source or cross")
+        source = [name for name in attention if "reader." in name]
+        own = [name for name in attention if "reader." not in name]
+        cross = [*self._ending("cross.weights"), *self._ending("alignment")]
+        kinds = {
+            "own": (own, self.tokens, self.tokens, "self-attention"),
+            "source": (source, self.source, self.source, "self-attention of a source"),
+            "cross": (cross, self.tokens, self.source, "cross-attention"),
+        }
+        if which not in kinds:
+            raise SettingsError(f"which={which}: expected own, source or cross")
+        return AttentionMaps(self, *kinds[which])
 
     @property
     def hidden(self) -> dict[str, Array]:
@@ -201,34 +198,26 @@ class Trace:
 
     # --- figures
 
-    def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Figure":
+    def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "charts.Figure":
         """Return a heat map of the attention weights of one head, or of all with a selector for layer and head."""
-        from satchel import charts
-
         maps = self.maps(which)
         if layer is not None and head is not None:
             title = f"Attention weights, layer {layer}, head {head}"
             return charts.attention_map(maps.rows, maps.columns, maps[layer, head], title)
         return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
 
-    def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "Figure":
+    def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "charts.Figure":
         """Return lines from each query token to the tokens it attends to, in a colour for each head."""
-        from satchel import charts
-
         maps = self.maps(which)
         return charts.head_lines(maps.rows, maps.columns, maps.chosen(layer, head))
 
-    def grid(self, layer: int | None = None, which: str = "own") -> "Figure":
+    def grid(self, layer: int | None = None, which: str = "own") -> "charts.Figure":
         """Return a grid of small heat maps, one for each head."""
-        from satchel import charts
-
         maps = self.maps(which)
         return charts.heads_grid(maps.rows, maps.columns, maps.chosen(layer))
 
-    def surprise_strip(self) -> "Figure":
+    def surprise_strip(self) -> "charts.Figure":
         """Return the text with each token coloured by its surprisal in bits."""
-        from satchel import charts
-
         return charts.surprise_strip(self.targets.tokens, (self.surprise / math.log(2)).tolist())
 
 
@@ -245,11 +234,6 @@ class AttentionMaps:
         self.rows, self.columns = tuple(rows), tuple(columns)
 
     @property
-    def layers(self) -> int:
-        """Number of layers."""
-        return len(self.names)
-
-    @property
     def heads(self) -> int:
         """Number of heads of a layer."""
         return len(self[0]) if self.names else 0
@@ -260,8 +244,8 @@ class AttentionMaps:
     def __getitem__(self, index: int | tuple[int, int]) -> Array:
         layer, head = index if isinstance(index, tuple) else (index, None)
         self._check()
-        if not 0 <= layer < self.layers:
-            raise SettingsError(f"layer {layer} does not exist; expected layers 0 to {self.layers - 1}")
+        if not 0 <= layer < len(self):
+            raise SettingsError(f"layer {layer} does not exist; expected layers 0 to {len(self) - 1}")
         weights = self._trace[self.names[layer]]
         # Attention of a recurrent decoder has no axis of heads.
         weights_HTS = weights if weights.ndim == 3 else weights[None]
@@ -283,7 +267,7 @@ class AttentionMaps:
     def chosen(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
         """Return ((layer, head), weights) of all heads, of the heads of one layer, or of one head."""
         self._check()
-        if head is not None and layer is None and self.layers > 1:
+        if head is not None and layer is None and len(self) > 1:
             raise SettingsError(f"head {head} is given without a layer", "give the layer too")
         if layer is None and head is None:
             return (((number, index), weights_TS) for number, index, weights_TS in self.each())
@@ -295,18 +279,12 @@ class AttentionMaps:
         """Return the mean over all heads of one layer or of all layers."""
         if layer is not None:
             return np.asarray(self[layer].mean(axis=0))
-        total, count = np.zeros(self[0].shape[1:]), 0
-        for _, _, weights_TS in self.each():
-            total, count = total + weights_TS, count + 1
-        return total / count
+        total_TS = sum((weights_TS for _, _, weights_TS in self.each()), np.zeros(self[0].shape[1:]))
+        return total_TS / (len(self) * self.heads)
 
     def _check(self) -> None:
         if not self.names:
             raise SettingsError(f"this model has no {self._kind}", "use a transformer, or view other sites")
-
-
-def _layer_count(maps: AttentionMaps) -> str:
-    return f"{maps.layers} layer{'s' * (maps.layers > 1)}" if maps.layers else ""
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

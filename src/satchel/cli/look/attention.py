@@ -35,8 +35,8 @@ def attention(
     check_choice("--form", form, FORMS)
     trace = trace_run(run, text, target, source, start)
     maps = trace.maps(which)
-    if head is not None and layer is None and maps.layers > 1:
-        raise SettingsError(f"--head {head} needs a layer: the model has {maps.layers}", "add --layer")
+    if head is not None and layer is None and len(maps) > 1:
+        raise SettingsError(f"--head {head} needs a layer: the model has {len(maps)}", "add --layer")
 
     def figure() -> "Figure":
         if form == "grid":
@@ -54,9 +54,9 @@ def attention(
         weights = maps.mean(layer) if head is None else maps[layer or 0, head]
         print(f"Attention weights, {_scope(layer, head)}; rows: query tokens, columns: key tokens")
         print_drawing(terminal.heatmap(maps.rows, maps.columns, weights))
-        if layer is None and (maps.layers > 1 or maps.heads > 1):
+        if layer is None and (len(maps) > 1 or maps.heads > 1):
             message(
-                f"{maps.layers} layers with {maps.heads} heads each: select with --layer and --head; -o FILE draws all"
+                f"{len(maps)} layers with {maps.heads} heads each: select with --layer and --head; -o FILE draws all"
             )
 
     return View(figure, document, show)
