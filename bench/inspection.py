@@ -20,7 +20,7 @@ import torch
 
 from measure import median_ratio, parser, peak_megabytes, time_alternately
 from satchel import charts
-from satchel.inspection.trace import Targets, Trace, trace_ids
+from satchel.inspection.trace import Trace, text_batch
 from satchel.models.build import build_encoder
 from satchel.models.transformer import TransformerSettings
 from satchel.tasks.language import LanguageNetwork
@@ -41,7 +41,7 @@ def build_network(width: int, context: int) -> LanguageNetwork:
 
 def trace(model: LanguageNetwork, ids: Any) -> Trace:
     """Return the trace of a text."""
-    return trace_ids(model, ids, [f"w{id_}" for id_ in ids], targets=Targets())
+    return Trace([f"w{id_}" for id_ in ids], model, text_batch(model, ids))
 
 
 def forward(model: LanguageNetwork, ids: Any) -> None:

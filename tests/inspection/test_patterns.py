@@ -14,7 +14,7 @@ from satchel.datasets.registry import DATASETS
 from satchel.errors import DataError, SettingsError
 from satchel.inspection import patterns
 from satchel.inspection.patterns import PATTERNS, Expected, HeadFit, Patterns, rank
-from satchel.inspection.trace import Targets, Trace, trace_ids
+from satchel.inspection.trace import Trace, text_batch
 from satchel.tasks.language import LanguageNetwork
 from satchel.text.reading import DataSettings
 from tests.models.encoders import make
@@ -124,7 +124,7 @@ TEXTS = ((10, 3, 1, 4, 1, 5), (10, 9, 2, 9))
 
 def traced(name: str) -> list[Trace]:
     network = LanguageNetwork(make(name)).eval()
-    return [trace_ids(network, np.array(ids), [str(id_) for id_ in ids], targets=Targets()) for ids in TEXTS]
+    return [Trace([str(id_) for id_ in ids], network, text_batch(network, np.array(ids))) for ids in TEXTS]
 
 
 @pytest.mark.parametrize("name", ["usual", "wide", "backpack"])

@@ -10,7 +10,7 @@ import torch
 import satchel
 from satchel.errors import DataError, SettingsError
 from satchel.inspection.lens import logit_lens
-from satchel.inspection.trace import Targets, Trace, trace_ids, trace_pair
+from satchel.inspection.trace import Targets, Trace, one_pair, text_batch
 from satchel.nn.sites import sites
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
@@ -27,9 +27,8 @@ NAMES = [f"word {number}" for number in range(11)]
 
 def traced(name: str, **options: Any) -> tuple[LanguageNetwork, Trace]:
     network = LanguageNetwork(make(name)).eval()
-    return network, trace_ids(
-        network, IDS, TEXTS, targets=Targets(TEXTS[1:], tuple(IDS[1:].tolist()), np.zeros(7)), **options
-    )
+    targets = Targets(TEXTS[1:], tuple(IDS[1:].tolist()), np.zeros(7))
+    return network, Trace(TEXTS, network, text_batch(network, IDS), targets=targets, **options)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -104,7 +103,7 @@ def test_what_is_not_there_is_told_with_what_there_is() -> None:
 @pytest.mark.parametrize("name", ["usual", "lstm", "backpack", "dan"])
 def test_labels_are_traced_too(network_of: Any, name: str) -> None:
     network = network_of(make(name, causal=False), 3).double().eval()
-    trace = trace_ids(network, IDS, TEXTS, targets=Targets())
+    trace = Trace(TEXTS, network, text_batch(network, IDS))
     with torch.inference_mode():
         np.testing.assert_allclose(trace.logits, network(torch.from_numpy(IDS)[None])[0].numpy(), rtol=1e-12)
     assert len(trace["encoded"]) == len(IDS)
@@ -114,7 +113,7 @@ def test_labels_are_traced_too(network_of: Any, name: str) -> None:
 def test_translators_are_traced_with_what_they_look_at_in_the_source(name: str) -> None:
     network = TranslationNetwork(test_pair.make_pair(test_pair.SETTINGS[name])).double().eval()
     source, target = np.array([1, 2, 3]), np.array([4, 5])
-    trace = trace_pair(network, (source, target), (12, 10), source="abc.", tokens="<de", targets=Targets())
+    trace = Trace("<de", network, one_pair(network, source, target, (12, 10)), source="abc.")
     assert trace.logits.shape == (3, 11)
     assert all(torch.isfinite(value).all() for value in trace.read("*").values())
     if "none" in name or name in ("lstm mean", "lstm max", "decoder-only"):

@@ -183,6 +183,6 @@ def _part(ids: Ids, tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule)
 
 
 def _labels(folders: Sequence[Path]) -> tuple[str, ...]:
-    """Return the folder names of the models, class_indices if they are not unique."""
+    """Return the folder names of the models, numbered if they are not unique."""
     names = [folder.resolve().name for folder in folders]
     return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1))

@@ -56,21 +56,25 @@ class Model(ABC):
         return f"<{type(self).__name__} {self.settings.model.kind} at {self.folder}>"
 
     def _repr_html_(self) -> str:
+        return html.facts(self.facts().items())
+
+    def facts(self) -> dict[str, str]:
+        """Return the facts of the model that a notebook shows, by name."""
         facts, labels, report = self.run.facts, self.run.labels, self.report
         parameters = facts.get("parameters", report.parameters if report else None)
-        rows = [
-            ("model", self.settings.model.kind),
-            ("task", self.task),
-            ("parameters", f"{parameters:,}" if parameters else ""),
-            ("n-grams", f"{sum(facts['ngrams']):,}" if "ngrams" in facts else ""),
-            ("tokenizer", f"{self.tokenizer.kind}, {self.tokenizer.size:,} tokens"),
-            ("labels", ", ".join(labels) if len(labels) <= MAX_LABELS else f"{len(labels):,}"),
-            ("data", self.run.data.name),
-            ("run", str(self.folder)),
-            ("held-out", report.valid.headline if report and report.valid else ""),
-            ("n-gram baseline", report.baseline.headline if report and report.baseline else ""),
-        ]
-        return html.facts((name, value) for name, value in rows if value)
+        rows = {
+            "model": self.settings.model.kind,
+            "task": self.task,
+            "parameters": f"{parameters:,}" if parameters else "",
+            "n-grams": f"{sum(facts['ngrams']):,}" if "ngrams" in facts else "",
+            "tokenizer": f"{self.tokenizer.kind}, {self.tokenizer.size:,} tokens",
+            "labels": ", ".join(labels) if len(labels) <= MAX_LABELS else f"{len(labels):,}",
+            "data": self.run.data.name,
+            "run": str(self.folder),
+            "held-out": report.valid.headline if report and report.valid else "",
+            "n-gram baseline": report.baseline.headline if report and report.baseline else "",
+        }
+        return {name: value for name, value in rows.items() if value}
 
     @property
     def task(self) -> str:

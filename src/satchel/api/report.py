@@ -42,7 +42,7 @@ def write_report(model: Model, path: str | Path, progress: Progress = silent) ->
 
 def _parts(model: Model, progress: Progress) -> Iterator[tuple[str, str]]:
     """Return the sections of the report, each with the name of the stage for the progress."""
-    yield "facts", html.section("Model", html.facts(_facts(model)))
+    yield "facts", html.section("Model", html.facts(_facts(model).items()))
     yield "evaluating", html.section("Evaluation", _metrics(model, progress))
     measure, curve = model.validation_curve()
     if len(curve) > 1:
@@ -60,20 +60,11 @@ def _parts(model: Model, progress: Progress) -> Iterator[tuple[str, str]]:
     yield "writing", html.section("Settings", html.folded("show", html.passage(settings)))
 
 
-def _facts(model: Model) -> list[tuple[str, str]]:
-    run, facts = model.run, model.run.facts
-    rows = [
-        ("task", model.task),
-        ("model", model.settings.model.kind),
-        ("tokenizer", f"{model.tokenizer.kind}, {model.tokenizer.size:,} tokens"),
-        ("data", f"{run.data.name}, sha256 {run.data.sha256[:16]}…"),
-    ]
-    if "parameters" in facts:
-        rows.insert(2, ("parameters", f"{facts['parameters']:,}"))
-    if run.labels:
-        rows.append(("labels", ", ".join(run.labels)))
-    rows += [(name, str(value)) for name, value in run.versions.items()]
-    return rows
+def _facts(model: Model) -> dict[str, str]:
+    run = model.run
+    data = f"{run.data.name}, sha256 {run.data.sha256[:16]}…"
+    labels = {"labels": ", ".join(run.labels)} if run.labels else {}
+    return {**model.facts(), **labels, "data": data, **run.versions}
 
 
 def _metrics(model: Model, progress: Progress) -> str:

@@ -41,7 +41,7 @@ from satchel.training.examples.common import require_rows
 from satchel.training.examples.pairs import read_valid_pairs
 
 if TYPE_CHECKING:
-    from satchel.generation.beam import BeamSettings, Hypothesis
+    from satchel.generation.beam import Hypothesis
     from satchel.inspection.alignment import Alignment
     from satchel.inspection.trace import Trace
     from satchel.tasks.translation import NetworkTranslator, TranslationNetwork
@@ -114,42 +114,31 @@ class Translator(Model):
 
         White space is returned unchanged. Texts longer than the context are translated in parts, joined by spaces.
         """
-        from satchel.generation.beam import BeamSettings
+        from satchel.generation import beam
 
-        settings = config.build(BeamSettings, options)
+        settings = config.build(beam.BeamSettings, options)
         if settings.best > settings.beam and sampling is None:
             raise SettingsError(
                 f"best={settings.best} is larger than beam={settings.beam}", "use a beam at least as large as best"
             )
         remaining = iter(texts)
         while chunk := list(islice(remaining, batch)):
-            yield from self._translate(chunk, settings, sampling, progress)
-
-    def _translate(
-        self,
-        texts: list[str],
-        settings: "BeamSettings",
-        sampling: Sampling | None,
-        progress: Callable[[float], None],
-    ) -> Iterator[Translation]:
-        from satchel.generation import beam
-
-        parts = [_split_source(text, self.source_tokenizer, self.settings.model.context - 1) for text in texts]
-        hypotheses = iter(
-            beam.translate(
-                self.network,
-                [self.source_tokenizer.encode(part).ids for text_parts in parts for part in text_parts],
-                self.boundaries,
-                settings,
-                unknown=self.tokenizer.unknown,
-                sampling=sampling,
-                text_key=self.tokenizer.decode,
-                progress=progress,
+            parts = [_split_source(text, self.source_tokenizer, self.settings.model.context - 1) for text in chunk]
+            hypotheses = iter(
+                beam.translate(
+                    self.network,
+                    [self.source_tokenizer.encode(part).ids for text_parts in parts for part in text_parts],
+                    self.boundaries,
+                    settings,
+                    unknown=self.tokenizer.unknown,
+                    sampling=sampling,
+                    text_key=self.tokenizer.decode,
+                    progress=progress,
+                )
             )
-        )
-        for text, text_parts in zip(texts, parts, strict=True):
-            candidates = self._join(text, [next(hypotheses) for _ in text_parts])
-            yield Translation(text, candidates, max(1, len(text_parts)))
+            for text, text_parts in zip(chunk, parts, strict=True):
+                candidates = self._join(text, [next(hypotheses) for _ in text_parts])
+                yield Translation(text, candidates, max(1, len(text_parts)))
 
     def _join(self, text: str, parts: "list[list[Hypothesis]]") -> tuple[Candidate, ...]:
         """Return the translations of a text: the n-th joins the n-th best translations of its parts."""

@@ -16,6 +16,7 @@ from satchel.data.tokens import open_tokens
 from satchel.errors import SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
 from satchel.inspection.subject import Subject
+from satchel.inspection.trace import one_pair
 from satchel.models.backpack_pair import BackpackPair
 from satchel.models.pair import DecoderOnly
 from satchel.models.recurrent_pair import RecurrentPair
@@ -24,7 +25,7 @@ from satchel.nn.inference import inference
 from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
-from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
+from satchel.tasks.translation import TranslationNetwork
 from satchel.text.words import words_of
 
 
@@ -110,7 +111,7 @@ def attention_weights(
     The default is the mean over all layers and heads.
     """
     pattern = _site_pattern(network, layer, head)
-    batch = _batch(network, source, target, boundaries)
+    batch = one_pair(network, source, target, boundaries)
     with inference(network), recording(network, pattern) as recorded:
         network.encoded(batch)
     by_layer = [torch.cat(values, dim=-2)[0] for values in recorded.values()]
@@ -143,11 +144,6 @@ def _site_pattern(network: TranslationNetwork, layer: int | None, head: int | No
     return f"*blocks.*{suffix}"
 
 
-def _batch(network: TranslationNetwork, source: Ids, target: Ids, boundaries: tuple[int, int]) -> PairBatch:
-    device = network.head.weight.device
-    return PairBatch(*(part.to(device) for part in pair_batch([source], [target], *boundaries)))
-
-
 def contributions(
     network: TranslationNetwork, source: Ids, target: Ids, boundaries: tuple[int, int], *, above_mean: bool = False
 ) -> Floats:
@@ -156,7 +152,7 @@ def contributions(
     The tokens are those of the source with its boundary, then the boundary and the preceding tokens of the target.
     They sum to the logit; with `above_mean`, to the logit minus the mean logit of the vocabulary.
     """
-    pair, batch = network.pair, _batch(network, source, target, boundaries)
+    pair, batch = network.pair, one_pair(network, source, target, boundaries)
     assert isinstance(pair, BackpackPair), "only the logits of a Backpack are sums over senses"
     with inference(network), recording(pair, "source_senses", "senses", "sense_weights") as recorded:
         network.encoded(batch)

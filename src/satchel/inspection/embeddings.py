@@ -188,18 +188,6 @@ class EmbeddingMap:
 # --- word vectors of a model ----------------------------------------------------------------------------
 
 
-class _Words(NamedTuple):
-    """Words of several texts: the texts as encoded ids, and the words of each."""
-
-    texts: list[Ids]
-    words: list[list[Word]]
-
-    @property
-    def located(self) -> list[tuple[Ids, Word]]:
-        """Each word with its text."""
-        return [(text, word) for text, words in zip(self.texts, self.words, strict=True) for word in words]
-
-
 class _Sample(NamedTuple):
     """Words of the training text, their vectors (W, D) by layer, and the means (D,) of these."""
 
@@ -267,7 +255,7 @@ class WordVectors:
                 f"layer {number} does not exist; expected 0 ({layers[0]}) to {len(layers) - 1} ({layers[-1]})"
             )
         occurrences, notes = self._occurrences(word, sentences)
-        vectors, sample = self.states.of_words(*occurrences), self._sample
+        vectors, sample = self.states.of_words(occurrences), self._sample
         if sample is None:
             notes.append("the run folder has no training text: the mean is not subtracted, and there are no neighbours")
         by_layer = [vectors[site] - (0 if sample is None else sample.means[site]) for site in layers]
@@ -275,7 +263,7 @@ class WordVectors:
         if sample is not None:
             cosines_OW = cosines(sample.vectors[layers[number]] - sample.means[layers[number]], by_layer[number])
             neighbours = [self._similar_contexts(sample.located, cosines_W, top) for cosines_W in cosines_OW]
-        contexts = [self._context(text, each, len(text)) for text, each in occurrences.located]
+        contexts = [self._context(text, each, len(text)) for text, words in occurrences for each in words]
         result = InContext(
             word.strip(),
             number,
@@ -286,12 +274,12 @@ class WordVectors:
         )
         return result, vectors[layers[number]]
 
-    def _occurrences(self, word: str, sentences: Sequence[str]) -> tuple[_Words, list[str]]:
-        """Return the occurrences of a word in sentences, and notes for the user."""
+    def _occurrences(self, word: str, sentences: Sequence[str]) -> tuple[list[tuple[Ids, list[Word]]], list[str]]:
+        """Return the ids of each sentence with the occurrences of a word in it, and notes for the user."""
         known_ids(self.tokenizer, word)
         if not sentences:
             raise SettingsError("no sentences are given; expected one or more", "give --context 'A sentence'")
-        occurrences, notes, limit = _Words([], []), list[str](), self.states.max_tokens
+        occurrences, notes, limit = list[tuple[Ids, list[Word]]](), list[str](), self.states.max_tokens
         for number, sentence in enumerate(sentences, start=1):
             ids = np.asarray(self.tokenizer.encode(sentence).ids, np.int64)
             text = self.states.framed(ids)
@@ -302,8 +290,7 @@ class WordVectors:
             if not matches:
                 others = " ".join(dict.fromkeys(each.text.strip() for each in words))
                 raise DataError(f"{word.strip()!r} is not in {sentence!r}", f"its words: {others or 'none'}")
-            occurrences.texts.append(text)
-            occurrences.words.append(matches)
+            occurrences.append((text, matches))
         return occurrences, notes
 
     def _words(self, text: Ids) -> list[Word]:
@@ -351,10 +338,10 @@ class WordVectors:
         else:
             parts = [part for part in split_documents(ids, self.tokenizer.boundary).to_list() if len(part)]
             texts = [self.states.framed(part) for part in parts[:: max(1, -(-len(ids) // SAMPLED_TOKENS))]]
-        words = _Words(texts, [self._words(text) for text in texts])
-        vectors = self.states.of_words(*words)
+        words = [(text, self._words(text)) for text in texts]
+        vectors = self.states.of_words(words)
         means = {site: vectors_WD.mean(axis=0, dtype=np.float64) for site, vectors_WD in vectors.items()}
-        return _Sample(words.located, vectors, means)
+        return _Sample([(text, word) for text, each in words for word in each], vectors, means)
 
     def frequent(self, count: int) -> list[int]:
         """Return the ids of the most frequent tokens of the training text, in descending order."""

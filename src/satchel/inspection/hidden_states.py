@@ -48,12 +48,12 @@ class HiddenStates:
         boundary = [self.tokenizer.boundary]
         return np.concatenate([boundary * self.before, ids[: self.max_tokens], boundary * self.after]).astype(np.int64)
 
-    def of_words(self, texts: Sequence[Ids], words: Sequence[Sequence[Word]]) -> dict[str, Floats]:
-        """Return the vectors (W, D) of the words of all texts by layer: the mean over the tokens of a word."""
+    def of_words(self, texts: Sequence[tuple[Ids, Sequence[Word]]]) -> dict[str, Floats]:
+        """Return the vectors (W, D) of words of several texts by layer: the mean over the tokens of a word."""
         vectors: dict[str, list[Floats]] = {site: [np.empty(0)] * len(texts) for site in self.layers}
-        for number, states in read_states(self.encoder, texts, self.layers):
+        for number, states in read_states(self.encoder, [ids for ids, _ in texts], self.layers):
             for site, states_TD in states.items():
-                vectors[site][number] = mean_by_word(states_TD, words[number])
+                vectors[site][number] = mean_by_word(states_TD, texts[number][1])
         return {site: np.concatenate(parts) for site, parts in vectors.items()}
 
 

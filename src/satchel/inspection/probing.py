@@ -204,7 +204,7 @@ def probe(
             where=corpus.name,
         )
     progress("computing hidden states", None)
-    layers = states.of_words([row.ids for row in rows], [row.words for row in rows])
+    layers = states.of_words([(row.ids, row.words) for row in rows])
     progress("fitting probes", None)
     fitted_words, fitted_rows = (int((~mask).sum()) for mask in (held_out_N, held_out_R))
     return ProbeResult(

@@ -98,7 +98,7 @@ def find_logit(subject: Subject, text: str, target: Target | None = None, versus
 def label_logits(subject: Subject, text: str) -> list[Logit]:
     """Return the logit of each label of a classifier, in the order of the labels."""
     ids_T = np.asarray(subject.tokenizer.encode(text).ids, np.int64)
-    return [_named(subject, logit(subject.network, ids_T, number), number) for number in range(len(subject.labels))]
+    return [_named_logit(subject, ids_T, number) for number in range(len(subject.labels))]
 
 
 def _next_token_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
@@ -114,7 +114,7 @@ def _next_token_logit(subject: Subject, text: str, target: Target | None, versus
     other = None if versus is None else next_token(tokenizer, versus, text, notes)
     if network.ngram is not None:
         notes.append("the logit of the network is explained, without the n-gram model it is interpolated with")
-    return _named(subject, logit(network, ids_T, chosen, other), chosen, other, notes)
+    return _named_logit(subject, ids_T, chosen, other, notes=notes)
 
 
 def _label_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
@@ -122,7 +122,7 @@ def _label_logit(subject: Subject, text: str, target: Target | None, versus: str
     ids_T = inner_ids(tokens)
     chosen = int(subject.predictor.label(tokens.ids)[0].argmax()) if target is None else _label(subject, target)
     other = None if versus is None else _label(subject, versus)
-    return _named(subject, logit(subject.network, ids_T, chosen, other), chosen, other)
+    return _named_logit(subject, ids_T, chosen, other)
 
 
 def _tag_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
@@ -139,9 +139,8 @@ def _tag_logit(subject: Subject, text: str, target: Target | None, versus: str |
     # boundary token before the text.
     spans = zip(split_units(text, unit, subject.tokenizer), pairwise([0, *positions_N.tolist()]), strict=True)
     words = [Word(part, start, stop) for part, (start, stop) in spans]
-    explained = logit(subject.network, ids_T, chosen, other, position - 1)
-    named = _named(subject, explained, chosen, other, words=words)
-    return replace(named, target=f"{named.target} at {words[number].text}")
+    explained = _named_logit(subject, ids_T, chosen, other, position - 1, words=words)
+    return replace(explained, target=f"{explained.target} at {words[number].text}")
 
 
 def inner_ids(tokens: TokenFile) -> Ids:
@@ -151,23 +150,24 @@ def inner_ids(tokens: TokenFile) -> Ids:
     return np.asarray(tokens.ids[1:-1], np.int64)
 
 
-def _named(
+def _named_logit(
     subject: Subject,
-    explained: Logit,
+    ids_T: Ids,
     target: int,
     versus: int | None = None,
+    position: int = -1,
     notes: Sequence[str] = (),
     words: Sequence[Word] | None = None,
 ) -> Logit:
     """Return a logit with the names of its classes, tokens and words."""
-    notes, encoder, ids = list(notes), explained.encoder, explained.ids_T.tolist()
+    notes, encoder, ids = list(notes), subject.network.encoder, ids_T.tolist()
     context = encoder.context
     if context is not None and len(ids) > context:
         notes.append(f"the text exceeds the context of {context:,} tokens and is encoded in windows of that length")
     if isinstance(encoder, Dan) and encoder.pairs is not None:
         notes.append("the effect of a bigram embedding is attributed to the second token of the bigram")
     return replace(
-        explained,
+        logit(subject.network, ids_T, target, versus, position),
         target=class_name(subject, target),
         versus=None if versus is None else class_name(subject, versus),
         words=tuple(words_of(subject.tokenizer, ids) if words is None else words),

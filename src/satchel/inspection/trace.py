@@ -4,7 +4,7 @@ Shapes: T time, S source time, H heads, D width, V vocabulary, G gates, N senses
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import compress
@@ -64,7 +64,7 @@ class Trace:
         self,
         tokens: Sequence[str],
         network: nn.Module | None = None,
-        forward: Callable[[], Tensor] | None = None,
+        batch: Tensor | PairBatch | None = None,
         *,
         source: Sequence[str] = (),
         targets: Targets | None = None,
@@ -72,7 +72,7 @@ class Trace:
     ) -> None:
         self.tokens, self.source = tuple(tokens), tuple(source)
         self.targets, self.notes = targets or Targets(), tuple(notes)
-        self._network, self._forward = network, forward
+        self._network, self._batch = network, batch
         self._paths = {} if network is None else site_paths(network)
         self._values: dict[str, Tensor] = {}
         self.read(*HIDDEN)
@@ -122,9 +122,9 @@ class Trace:
         """Return the values at all sites whose names match a pattern (`*.weights`), in one forward pass."""
         names = [name for name in self._paths if _matches(name, patterns)]
         missing = {name: self._paths[name] for name in names if name not in self._values}
-        if missing and self._network is not None and self._forward is not None:
+        if missing and self._network is not None:
             with inference(self._network), recording(self._network, *missing.values()) as recorded:
-                self._forward()
+                self._network(self._batch)
             for name, path in missing.items():
                 if recorded[path]:
                     values = recorded[path]
@@ -299,29 +299,15 @@ def _concatenated(values: Sequence[Tensor]) -> Tensor:
 # --- forward passes -------------------------------------------------------------------------------------
 
 
-def trace_ids(
-    network: nn.Module, ids_T: Ids, tokens: Sequence[str], *, targets: Targets, notes: Sequence[str] = ()
-) -> Trace:
-    """Return the trace of a network over the ids of a text, at most as many as its context."""
-    device = next(network.parameters()).device
-    ids_BT = torch.as_tensor(np.asarray(ids_T, np.int64), device=device)[None]
-    return Trace(tokens, network, lambda: network(ids_BT), targets=targets, notes=notes)
+def text_batch(network: nn.Module, ids_T: Ids) -> Tensor:
+    """Return the ids (1, T) of a text, at most as many as the context, on the device of the network."""
+    return torch.as_tensor(np.asarray(ids_T, np.int64), device=next(network.parameters()).device)[None]
 
 
-def trace_pair(
-    network: TranslationNetwork,
-    ids: tuple[Ids, Ids],
-    boundaries: tuple[int, int],
-    *,
-    source: Sequence[str],
-    tokens: Sequence[str],
-    targets: Targets,
-    notes: Sequence[str] = (),
-) -> Trace:
-    """Return the trace of a translator over the ids of a source and a target."""
+def one_pair(network: TranslationNetwork, source: Ids, target: Ids, boundaries: tuple[int, int]) -> PairBatch:
+    """Return a batch of one source and one target on the device of the network."""
     device = network.head.weight.device
-    batch = PairBatch(*(part.to(device) for part in pair_batch([ids[0]], [ids[1]], *boundaries)))
-    return Trace(tokens, network, lambda: network(batch), source=source, targets=targets, notes=notes)
+    return PairBatch(*(part.to(device) for part in pair_batch([source], [target], *boundaries)))
 
 
 def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
@@ -346,9 +332,9 @@ def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
     tokens = _texts(subject.tokenizer, ids_T[window])
     if subject.task == "lm" and window.start == 0:
         tokens = (START, *tokens[1:])
-    if subject.network is None:
-        return Trace(tokens, targets=targets, notes=notes)
-    return trace_ids(subject.network, ids_T[window], tokens, targets=targets, notes=notes)
+    network = subject.network
+    batch = None if network is None else text_batch(network, ids_T[window])
+    return Trace(tokens, network, batch, targets=targets, notes=notes)
 
 
 def trace_translation(subject: Subject, source: str, target: str) -> Trace:
@@ -366,12 +352,11 @@ def trace_translation(subject: Subject, source: str, target: str) -> Trace:
     (logprobs,) = subject.predictor.score([source_ids], [target_ids])
     boundaries = subject.source_tokenizer.boundary, subject.tokenizer.boundary
     predicted = np.append(target_ids, boundaries[1])
-    return trace_pair(
+    return Trace(
+        (START, *_texts(tokenizers[1], target_ids)),
         subject.network,
-        (source_ids, target_ids),
-        boundaries,
+        one_pair(subject.network, source_ids, target_ids, boundaries),
         source=_texts(tokenizers[0], np.append(source_ids, boundaries[0])),
-        tokens=(START, *_texts(tokenizers[1], target_ids)),
         targets=Targets(_texts(tokenizers[1], predicted), tuple(predicted.tolist()), -logprobs),
         notes=notes,
     )
