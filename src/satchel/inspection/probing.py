@@ -8,7 +8,6 @@ Shapes: N words, D width, C tags, R rows.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
