@@ -19,6 +19,7 @@ from satchel.charts import html
 from satchel.errors import SettingsError
 from satchel.evaluation.statistics import spearman
 from satchel.inspection.contributions import project
+from satchel.inspection.subject import json_fields
 from satchel.inspection.targets import Logit
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import Encoder
@@ -177,25 +178,15 @@ class ComparedAttributions(_OfLogit):
     def document(self) -> dict[str, Any]:
         """Return the keys of `look attribution --json`."""
         return {
-            "words": list(self.words),
-            "target": self.target,
-            "versus": self.versus,
-            "score": self.score,
-            "baseline": self.baseline,
+            **json_fields(self, "words", "target", "versus", "score", "baseline", "exact", "notes"),
             "methods": {
                 each.method: {
-                    "values": each.values.tolist(),
-                    "tokens": list(each.tokens),
-                    "token_values": each.token_values.tolist(),
-                    "gap": each.gap,
-                    "steps": each.steps,
+                    **json_fields(each, "values", "tokens", "token_values", "gap", "steps"),
                     "rank_correlation": self.correlations.get(each.method),
                 }
                 for each in self.methods
             },
-            "exact": None if self.exact is None else self.exact.tolist(),
             "bias": None if self.exact is None else self.bias,
-            "notes": list(self.notes),
         }
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from satchel import charts
 from satchel.charts import html
-from satchel.inspection.subject import Subject, backpack_of
+from satchel.inspection.subject import Subject, backpack_of, json_fields
 from satchel.inspection.targets import Logit, Target, find_logit, label_logits
 from satchel.models.backpack import Backpack
 from satchel.nn.inference import inference
@@ -73,17 +73,8 @@ class Contributions:
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look contributions --json`."""
-        return {
-            "words": list(self.words),
-            "target": self.target,
-            "versus": self.versus,
-            "values": self.values.tolist(),
-            "centred": self.centred.tolist(),
-            "bias": self.bias,
-            "constant": self.constant,
-            "logit": self.logit,
-            "notes": list(self.notes),
-        }
+        names = ("words", "target", "versus", "values", "centred", "bias", "constant", "logit", "notes")
+        return json_fields(self, *names)
 
     def picture(self) -> "charts.Figure":
         """Return a heat map of the contributions: words by senses."""

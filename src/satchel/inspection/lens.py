@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from satchel import charts
 from satchel.errors import SettingsError
-from satchel.inspection.subject import Subject, class_name
+from satchel.inspection.subject import Subject, class_name, json_fields
 from satchel.inspection.trace import Array, Trace
 from satchel.models.recurrent import Recurrent
 from satchel.models.transformer import Transformer
@@ -39,15 +39,8 @@ class Lens:
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look lens --json`."""
-        return {
-            "tokens": list(self.tokens),
-            "targets": list(self.targets),
-            "layers": list(self.layers),
-            "said": [list(row) for row in self.said],
-            "probabilities": self.chances.tolist(),
-            "ranks": self.ranks.tolist(),
-            "nats": self.nats.tolist(),
-        }
+        fields = json_fields(self, "tokens", "targets", "layers", "said", "ranks", "nats")
+        return {**fields, "probabilities": self.chances.tolist()}
 
     def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""

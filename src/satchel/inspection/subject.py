@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from satchel.errors import RunError
 from satchel.models.backpack import Backpack
 from satchel.runs.folder import RunConfig
@@ -38,6 +40,15 @@ class Subject(Protocol):
 def class_name(subject: Subject, number: int) -> str:
     """Return the name of an output class: a token of a language model, otherwise a label."""
     return subject.tokenizer.text_of(number) if subject.task == "lm" else subject.labels[number]
+
+
+def json_fields(result: object, *names: str) -> dict[str, Any]:
+    """Return attributes of a result as values of JSON; arrays and tuples become lists."""
+    fields = {name: getattr(result, name) for name in names}
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+    }
 
 
 def backpack_of(subject: Subject) -> Backpack:
