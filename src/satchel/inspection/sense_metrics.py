@@ -1,6 +1,6 @@
-"""How senses fare while they are learned: how sharp they are, how much they add, how alike, and what each is worth.
+"""Metrics of the senses of a Backpack during training: entropy, share, ablation cost, similarity and rank.
 
-Letters: N senses, T time, S time of what is looked at, D width.
+Shapes: N senses, T time, S source time, D width, W unique tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from torch import Tensor
 from satchel.inspection.contributions import record_senses
 from satchel.models.backpack import Backpack
 
-# A singular value of a word's senses this many times smaller than the largest adds nothing to their rank.
-SMALLEST = 0.01
+# Singular values of the senses of a token below this fraction of the largest do not count in their rank.
+MIN_SINGULAR_VALUE = 0.01
 
 
 class Read(NamedTuple):
-    """A text no longer than the context, what its (T, D) encodings cost in nats, and for how many answers."""
+    """A text up to the context length, the loss of its encodings (T, D) in nats, and the number of its targets."""
 
     ids: Tensor
     cost: Callable[[Tensor], Tensor]
@@ -28,24 +28,25 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class SenseHealth:
-    """By sense: the entropy of its weights in nats, its share in all that is added, and what a text costs without it.
+    """Metrics by sense: entropy of its weights in nats, share of the summed vector lengths, and ablation cost.
 
-    `cosine` is how alike two senses of a word are, and `rank` how many of them differ, in the mean over words.
+    `cost_without` is the increase of the loss without the sense. `cosine` is the mean cosine similarity of two senses
+    of a token, and `rank` the mean rank of the senses of a token.
     """
 
     entropy: tuple[float, ...]
     use: tuple[float, ...]
-    cost_without: tuple[float, ...]  # in nats for each answer: a token, a tag, a label
+    cost_without: tuple[float, ...]  # in nats per target: a token, a tag or a label
     cosine: float
     rank: float
 
 
 def sense_health(backpack: Backpack, texts: Sequence[Read]) -> SenseHealth:
-    """Return how the senses of a Backpack fare where these texts are read; it has to be ready to answer."""
-    found = [_measured(backpack, text) for text in texts]
-    cosine, rank = _alike(backpack, torch.cat([text.ids for text in texts]).unique())
+    """Return the metrics of the senses of a Backpack on texts. The Backpack is in evaluation mode."""
+    sums = [_sums(backpack, text) for text in texts]
+    cosine, rank = _cosine_and_rank(backpack, torch.cat([text.ids for text in texts]).unique())
     positions, answers = sum(len(text.ids) for text in texts), sum(text.answers for text in texts)
-    entropy, amounts, costs = (torch.stack(sums).sum(dim=0) for sums in zip(*found, strict=True))
+    entropy, amounts, costs = (torch.stack(parts).sum(dim=0) for parts in zip(*sums, strict=True))
     return SenseHealth(
         tuple((entropy / positions).tolist()),
         tuple((amounts / amounts.sum()).tolist()),
@@ -55,19 +56,20 @@ def sense_health(backpack: Backpack, texts: Sequence[Read]) -> SenseHealth:
     )
 
 
-def _measured(backpack: Backpack, text: Read) -> tuple[Tensor, Tensor, Tensor]:
-    """Return sums over positions, by sense: of entropies, of the lengths of what is added, and of what it is worth."""
+def _sums(backpack: Backpack, text: Read) -> tuple[Tensor, Tensor, Tensor]:
+    """Return sums over positions, by sense: entropy, length of the added vectors, and increase of the loss without it."""
     weights_NTS, senses_SND = (part.float() for part in record_senses(backpack, text.ids))
     entropy_N = -torch.special.xlogy(weights_NTS / backpack.scale, weights_NTS / backpack.scale).sum(dim=(1, 2))
     amounts_N = torch.einsum("nts,sn->n", weights_NTS, senses_SND.norm(dim=-1))
     with torch.inference_mode():
         parts_NTD = torch.einsum("nts,snd->ntd", weights_NTS, senses_SND)
         all_TD = parts_NTD.sum(dim=0)
-        without_N = torch.stack([text.cost(all_TD - own_TD) for own_TD in parts_NTD])
+        without_N = torch.stack([text.cost(all_TD - part_TD) for part_TD in parts_NTD])
         return entropy_N, amounts_N, without_N - text.cost(all_TD)
 
 
-def _alike(backpack: Backpack, ids: Tensor) -> tuple[float, float]:
+def _cosine_and_rank(backpack: Backpack, ids: Tensor) -> tuple[float, float]:
+    """Return the mean cosine similarity of two senses of a token, and the mean rank of its senses."""
     with torch.inference_mode():
         senses_WND = backpack.lookup(ids).double()
     unit_WND = F.normalize(senses_WND, dim=-1)
@@ -75,5 +77,5 @@ def _alike(backpack: Backpack, ids: Tensor) -> tuple[float, float]:
     senses = senses_WND.shape[1]
     between = (cosines_WNN.sum(dim=(1, 2)) - senses) / max(1, senses * (senses - 1))
     values_WN = torch.linalg.svdvals(senses_WND)
-    rank_W = (values_WN > SMALLEST * values_WN[:, :1]).sum(dim=1)
+    rank_W = (values_WN > MIN_SINGULAR_VALUE * values_WN[:, :1]).sum(dim=1)
     return float(between.mean()), float(rank_W.double().mean())
