@@ -57,7 +57,7 @@ def sense_health(backpack: Backpack, texts: Sequence[Read]) -> SenseHealth:
 
 
 def _sums(backpack: Backpack, text: Read) -> tuple[Tensor, Tensor, Tensor]:
-    """Return sums over positions, by sense: entropy, length of the added vectors, and increase of the loss without it."""
+    """Return sums over positions by sense: entropy, length of the added vectors, and loss increase without it."""
     weights_NTS, senses_SND = (part.float() for part in record_senses(backpack, text.ids))
     entropy_N = -torch.special.xlogy(weights_NTS / backpack.scale, weights_NTS / backpack.scale).sum(dim=(1, 2))
     amounts_N = torch.einsum("nts,sn->n", weights_NTS, senses_SND.norm(dim=-1))
