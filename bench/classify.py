@@ -24,7 +24,8 @@ from pathlib import Path
 
 import satchel
 from measure import parser, peak_megabytes, read_sst2, run_worker
-from satchel.data.examples import class_indices, stratified_split
+from satchel.data.examples import class_indices
+from satchel.data.splits import stratified_split
 from satchel.datasets.corpora import open_corpus
 from satchel.evaluation.classification import interval
 from satchel.text.reading import DataSettings

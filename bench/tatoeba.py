@@ -13,7 +13,7 @@ from typing import Any
 
 import satchel
 from measure import DATA, parser
-from satchel.data.pairs import held_out_pairs
+from satchel.data.splits import held_out_pairs
 from satchel.text.tables import TextPair
 
 PAIRS = DATA / "tatoeba-swe-eng" / "swe.txt.gz"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.data.examples import class_indices, read_classes, stratified_folds, stratified_split, write_classes
+from satchel.data.examples import class_indices, read_classes, write_classes
+from satchel.data.splits import stratified_folds, stratified_split
 from satchel.errors import RunError
 
 label_lists = st.lists(st.integers(0, 4), min_size=1, max_size=60)

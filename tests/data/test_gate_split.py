@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from satchel.data import gate_split
-from satchel.data.gate_split import split_for_gate
+from satchel.data import splits
+from satchel.data.splits import split_for_gate
 
 END = 10**6
 
@@ -37,6 +37,6 @@ def test_a_short_text_has_an_empty_gate_split(size: int) -> None:
 
 
 def test_the_size_of_the_gate_split_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_split, "MAX_TOKENS", 30)
+    monkeypatch.setattr(splits, "MAX_GATE_TOKENS", 30)
     train, gate = split_for_gate(np.array([END, *range(20_000)]), END)
     assert (len(train), (gate != END).sum()) == (20_001 - 30, 30)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from satchel.data.pairs import held_out_pairs
+from satchel.data.splits import held_out_pairs
 from satchel.text.tables import TextPair
 
 

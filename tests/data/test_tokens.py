@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from satchel.data.splits import HeldOutSplit
 from satchel.data.tokens import (
-    HeldOutSplit,
     TokenCounts,
     TokenFile,
     TokenWriter,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
-from satchel.evaluation.statistics import spearman
+from satchel.evaluation.similarity import spearman
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=30))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from satchel.errors import SettingsError
-from satchel.evaluation.statistics import spearman
+from satchel.evaluation.similarity import spearman
 from satchel.inspection import attribution
 from satchel.inspection.attribution import METHODS, Instead, Method, attribute, check_contextualise, compare_methods
 from satchel.inspection.contributions import project

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.data.examples import stratified_folds
+from satchel.data.splits import stratified_folds
 from satchel.errors import RunError
 from satchel.ngram import classes
 from satchel.ngram.classes import ClassNgramSettings, ClassTables, calibrate, class_tables_from_arrays, estimate_classes

@@ -19,15 +19,16 @@ from satchel.charts import html
 from satchel.data.tokens import decode_documents
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation.comparison import UnitCosts
-from satchel.evaluation.swapped import UnigramModel, look_swapped
 from satchel.evaluation.translation import (
     Bucket,
     TranslationMemory,
     TranslationMetrics,
+    UnigramModel,
     baselines,
     by_length,
     by_sentence,
     by_source_position,
+    look_swapped,
     quality,
     signatures,
 )

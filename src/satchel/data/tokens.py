@@ -5,7 +5,6 @@ each followed by a boundary; a stream has only the first boundary. The header co
 of the corpus, and the counts.
 """
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from satchel import tensors
 from satchel.errors import RunError
-from satchel.text.reading import Corpus, DocumentRule, Piece
+from satchel.text.reading import DocumentRule, Piece
 from satchel.text.tokenizer import Tokenizer
 
 # Limits of a batch of pieces for the tokenizer: enough to use all cores, and a few megabytes of memory.
@@ -167,38 +166,3 @@ def temporary_tokens(tokenizer: Tokenizer, rule: DocumentRule, write: Callable[[
         handle.flush()
         offset = 8 + tensors.ArrayWriter.HEADER_SIZE
         return TokenFile(np.memmap(handle, writer.dtype, "r", offset), writer.counts, tokenizer.sha256, "")
-
-
-# --- held-out split ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class HeldOutSplit:
-    """Held-out split of a corpus: the end of a stream, or documents selected by a hash of the seed and their number."""
-
-    fraction: float
-    seed: int
-
-    def pieces(self, corpus: Corpus, rule: DocumentRule, characters: int) -> Iterator[tuple[bool, Piece]]:
-        """Yield (is held out, piece) in the order of the corpus; `characters` is its total number of characters."""
-        if rule == "stream":
-            yield from self._stream(corpus.pieces(rule), int(characters * (1 - self.fraction) + 1e-9))
-            return
-        document = 0
-        for piece in corpus.pieces(rule):
-            yield self._is_held_out(document), piece
-            document += piece.ends
-
-    def _stream(self, pieces: Iterator[Piece], remaining: int) -> Iterator[tuple[bool, Piece]]:
-        """Yield (is held out, piece); the first `remaining` characters are not held out."""
-        for piece in pieces:
-            if 0 < remaining < len(piece.text):
-                yield False, Piece(piece.text[:remaining], False)
-                yield True, Piece(piece.text[remaining:], False)
-            else:
-                yield remaining <= 0, piece
-            remaining -= len(piece.text)
-
-    def _is_held_out(self, document: int) -> bool:
-        digest = hashlib.blake2b(f"{self.seed} {document}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") < self.fraction * 2**64

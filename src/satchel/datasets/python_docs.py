@@ -88,19 +88,12 @@ def _help_topics(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _docstrings(tree: ast.Module, relative: str) -> Iterator[tuple[str, str]]:
-    for node in _documented_nodes(tree):
-        if docstring := ast.get_docstring(node, clean=False):
-            name = getattr(node, "name", "")
-            yield f"{relative}:{name}:{getattr(node, 'lineno', 0)}", _clean(docstring)
-
-
-def _documented_nodes(tree: ast.Module) -> Iterator[Documented]:
-    """Yield the nodes that can have a docstring, in source order; expressions are not visited."""
+    """Yield (name, text) of the docstrings in source order; expressions are not visited."""
     stack: list[ast.stmt | ast.Module] = [tree]
     while stack:
         node = stack.pop()
-        if isinstance(node, Documented):
-            yield node
+        if isinstance(node, Documented) and (docstring := ast.get_docstring(node, clean=False)):
+            yield f"{relative}:{getattr(node, 'name', '')}:{getattr(node, 'lineno', 0)}", _clean(docstring)
         children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
         stack.extend(reversed(children))
 

@@ -182,10 +182,8 @@ def _texts(corpus: Corpus, task: Task) -> Iterator[str]:
 
 def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:
     train_fingerprints = {_fingerprint(text) for text in train}
-    total = shared = 0
-    for text in valid:
-        total += 1
-        shared += _fingerprint(text) in train_fingerprints
+    is_shared = [_fingerprint(text) in train_fingerprints for text in valid]
+    shared, total = sum(is_shared), len(is_shared)
     return {"shared": shared, "of": total, "percent": round(100 * shared / max(1, total), 2)}
 
 

@@ -8,8 +8,10 @@ import random
 import re
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from string import ascii_lowercase
 
+from satchel.config import read_toml
 from satchel.datasets.generated import Row, SplitName
 from satchel.datasets.python_docs import documents
 from satchel.text.reading import DataSettings
@@ -17,29 +19,16 @@ from satchel.text.reading import DataSettings
 # @counting: number of characters of a string, and the largest tag.
 LENGTH = 20
 LARGEST_COUNT = 2
-# @recall: names, filler sentences, and limits of the distance in words between the two occurrences of the name.
-NAMES = (
-    "Sally Peter Maria Hugo Clara Omar Ingrid Pablo Wei Fatima Oskar Nadia Ravi Elena Jonas Amara Tomas Yuki Greta "
-    "Samir Lucia Anton Freya Kofi Hanna Diego Priya Emil Zoe Malik"
-).split()
-FILLER = (
-    "the room was very quiet|it had rained all morning|a clock on the wall was ticking|the coffee had gone cold|"
-    "somebody had left a window open|there was a smell of fresh bread|two dogs were playing in the yard|"
-    "the train was late again|nobody knew what to say|a small boat crossed the lake|the lights went out for a moment|"
-    "an old song was on the radio|the letter lay on the table|children were running down the stairs|"
-    "the garden needed water|a bus stopped at the corner|snow began to fall|the market was closing|"
-    "they had been waiting for an hour|the soup was too hot to eat"
-).split("|")
+# @recall: limits of the distance in words between the two occurrences of the name.
 SHORTEST_DISTANCE, LONGEST_DISTANCE = 5, 200
 # @copy and @reverse: limits of the number of letters of a string.
 SHORTEST, LONGEST = 5, 25
 # @dates: a span of 100 years, so that each two-digit year is unambiguous.
 FIRST_DATE, LAST_DATE = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
-ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third twenty-fourth "
-    "twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"
-).split()
+_WORDS = read_toml(Path(__file__).with_suffix(".toml"))
+NAMES: list[str] = _WORDS["names"]
+FILLER: list[str] = _WORDS["filler"]
+ORDINALS: list[str] = _WORDS["ordinals"]
 
 
 def all_strings(settings: DataSettings, seed: int, split: SplitName) -> Iterator[Row]:
@@ -58,9 +47,8 @@ def draw_substring(rng: random.Random) -> str:
 
 def counts_before(string: str) -> str:
     """Return for each character the number of equal characters before it, at most 2, as a string of digits."""
-    return "".join(
-        str(min(LARGEST_COUNT, string[:position].count(character))) for position, character in enumerate(string)
-    )
+    counts = (string[:position].count(character) for position, character in enumerate(string))
+    return "".join(str(min(LARGEST_COUNT, count)) for count in counts)
 
 
 def counts_elsewhere(string: str) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from satchel.charts import html
 from satchel.data.tokens import TokenFile, decode_documents
-from satchel.predictor import Floats, Predictor
+from satchel.predictor import Floats, Ids, Predictor
 from satchel.text.reading import Corpus, DocumentRule
 from satchel.text.tokenizer import Tokenizer
 
@@ -145,27 +145,27 @@ class UnitCosts:
 def byte_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile, bytes_U: Floats) -> UnitCosts:
     """Return the nats and bytes of each unit. A token belongs to the unit in which it starts."""
     logprobs = predictor.score(tokens.ids).logprobs
-    units = _units_of(tokens, tokenizer, bytes_U)
+    ids = np.asarray(tokens.ids[1:], np.int64)
+    units = _documents_of(ids, tokenizer.boundary)
+    if units is None:
+        lengths = tokenizer.byte_lengths[ids]
+        starts = np.cumsum(lengths) - lengths
+        units = np.minimum(np.searchsorted(np.cumsum(bytes_U), starts, side="right"), len(bytes_U) - 1)
     return UnitCosts(np.bincount(units, -logprobs, len(bytes_U)).astype(float), bytes_U)
 
 
-def _units_of(tokens: TokenFile, tokenizer: Tokenizer, bytes_U: Floats) -> npt.NDArray[np.int64]:
-    ids = np.asarray(tokens.ids[1:], np.int64)
-    ends = ids == tokenizer.boundary
-    if ends.any():
-        # Documents, each followed by the boundary id.
-        return np.concatenate([[0], np.cumsum(ends)[:-1]])
-    lengths = tokenizer.byte_lengths[ids]
-    starts = np.cumsum(lengths) - lengths
-    return np.minimum(np.searchsorted(np.cumsum(bytes_U), starts, side="right"), len(bytes_U) - 1)
+def _documents_of(ids: Ids, boundary: int) -> npt.NDArray[np.int64] | None:
+    """Return the document number of each id, None for a stream; documents are followed by the boundary id."""
+    ends = ids == boundary
+    return np.concatenate([[0], np.cumsum(ends)[:-1]]) if ends.any() else None
 
 
 def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -> UnitCosts:
     """Return the nats and tokens of each document or block, for tokenizers that are not lossless."""
     logprobs = predictor.score(tokens.ids).logprobs
-    ends = np.asarray(tokens.ids[1:]) == tokenizer.boundary
-    block = _block(len(logprobs), SHORTEST_TOKENS, BLOCK_TOKENS)
-    units = np.concatenate([[0], np.cumsum(ends)[:-1]]) if ends.any() else np.arange(len(logprobs)) // block
+    units = _documents_of(np.asarray(tokens.ids[1:]), tokenizer.boundary)
+    if units is None:
+        units = np.arange(len(logprobs)) // _block(len(logprobs), SHORTEST_TOKENS, BLOCK_TOKENS)
     return UnitCosts(np.bincount(units, -logprobs).astype(float), np.bincount(units).astype(float))
 
 

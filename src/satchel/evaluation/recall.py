@@ -36,9 +36,8 @@ def recall(predictor: Predictor, tokenizer: Tokenizer, texts: Iterable[str]) -> 
     results = []
     for _, rows in sorted(bins.items()):
         distances, correct, nats = zip(*rows, strict=True)
-        results.append(
-            Distance(min(distances), max(distances), len(rows), float(np.mean(correct)), float(np.mean(nats)))
-        )
+        accuracy, loss = float(np.mean(correct)), float(np.mean(nats))
+        results.append(Distance(min(distances), max(distances), len(rows), accuracy, loss))
     return results
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from satchel.errors import DataError
-from satchel.evaluation.statistics import spearman
+from satchel.predictor import Floats
 from satchel.text.reading import Corpus, lines
 from satchel.text.sources import file_source
 
@@ -81,3 +81,17 @@ def agreement(
         for measure in covered[0][1]:
             correlations[measure] = spearman(rated_P, np.array([similarities[measure] for _, similarities in covered]))
     return Agreement(name, len(ratings), len(covered), correlations)
+
+
+def spearman(a: Floats, b: Floats) -> float:
+    """Return Spearman's rank correlation; ties get the mean of their ranks. 0 if one list is constant."""
+    first, second = (ranks - ranks.mean() for ranks in (_ranks(a), _ranks(b)))
+    spread = float(np.sqrt((first**2).sum() * (second**2).sum()))
+    return float((first * second).sum() / spread) if spread else 0.0
+
+
+def _ranks(values: Floats) -> Floats:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks: Floats = ((ends - counts + ends - 1) / 2)[inverse]
+    return ranks

@@ -1,4 +1,4 @@
-"""Translation metrics: BLEU and chrF by sacrebleu, exact match, and the baselines copy and translation memory."""
+"""Translation metrics: BLEU and chrF by sacrebleu, exact match, baselines, and detection of swapped columns."""
 
 import math
 from collections import Counter
@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 
 from satchel.charts import html
-from satchel.predictor import Floats
+from satchel.predictor import Floats, Ids
+from satchel.text.tables import TextPair
+from satchel.text.tokenizer import Tokenizer
 
 # Length of the character n-grams used to retrieve similar sources.
 NGRAM_LENGTH = 4
 # Number of retrieved sources that are compared by chrF.
 RETRIEVED = 10
+# Swapped columns: number of pairs that are compared.
+SWAPPED_PAIRS = 500
+# Minimum difference in nats per character; smaller ones may be chance, or both languages are too similar.
+SWAPPED_MARGIN = 0.05
 # Maximum number of ranges of source lengths.
 LENGTH_RANGES = 6
 
@@ -184,3 +190,26 @@ class TranslationMemory:
 def _ngrams(text: str) -> Counter[str]:
     padded = f" {text.lower()} "
     return Counter(padded[start : start + NGRAM_LENGTH] for start in range(max(1, len(padded) - NGRAM_LENGTH + 1)))
+
+
+class UnigramModel:
+    """Unigram model of the source texts or of the target texts, with add-0.5 smoothing."""
+
+    def __init__(self, ids: Ids, tokenizer: Tokenizer) -> None:
+        counts_V = np.bincount(np.asarray(ids, np.int64), minlength=tokenizer.size + 1)[: tokenizer.size] + 0.5
+        self._logprobs_V, self._tokenizer = np.log(counts_V / counts_V.sum()), tokenizer
+
+    def nats_per_character(self, texts: Sequence[str]) -> float:
+        """Return the negative log-likelihood of texts per character."""
+        nats = -sum(float(self._logprobs_V[self._tokenizer.encode(text).ids].sum()) for text in texts)
+        return nats / max(1, sum(map(len, texts)))
+
+
+def look_swapped(pairs: Sequence[TextPair], source_model: UnigramModel, target_model: UnigramModel) -> bool:
+    """Return whether the sources fit the target model better than the source model, and the targets vice versa."""
+    sources = [pair.source for pair in pairs[:SWAPPED_PAIRS]]
+    targets = [pair.target for pair in pairs[:SWAPPED_PAIRS]]
+    return (
+        source_model.nats_per_character(sources) > target_model.nats_per_character(sources) + SWAPPED_MARGIN
+        and target_model.nats_per_character(targets) > source_model.nats_per_character(targets) + SWAPPED_MARGIN
+    )

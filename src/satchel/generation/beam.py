@@ -75,7 +75,9 @@ def translate(
                 for part in source_batch([sources[row] for row in rows], boundaries[0])
             )
             memory = network.pair.read(source_BS, None if bool(keep_BS.all()) else keep_BS)
-            limits = [_limit(int(lengths_R[row]), settings, network.pair.context) for row in rows]
+            # A translation is bounded by the context.
+            longest = [settings.longest or LENGTH_FACTOR * int(lengths_R[row]) + LENGTH_OFFSET for row in rows]
+            limits = [max(1, min(length, network.pair.context - 1)) for length in longest]
             if sampling is None:
                 hypotheses = _BeamSearch(network, memory, limits, settings, boundaries[1], unknown, text_key).run()
             else:
@@ -95,11 +97,6 @@ def _batches(network: TranslationNetwork, lengths_R: Ints, budget: int) -> list[
     return [
         part for rows in groups for part in np.array_split(rows, -(-len(rows) * int(lengths_R[rows[0]] + 1) // budget))
     ]
-
-
-def _limit(length: int, settings: BeamSettings, context: int) -> int:
-    """Return the maximum number of tokens of a translation, bounded by the context."""
-    return max(1, min(settings.longest or LENGTH_FACTOR * length + LENGTH_OFFSET, context - 1))
 
 
 class _BeamSearch:

@@ -60,10 +60,13 @@ def continue_text(
             break
         ids_BT = np.array(chosen)[:, None]
         progress((count + 1) / sampling.tokens)
-    return [
-        _sample(tokenizer, ids, finish or "length", sampling.stop)
-        for ids, finish in zip(generated, finishes, strict=True)
-    ]
+    samples = []
+    for ids, finish in zip(generated, finishes, strict=True):
+        text = tokenizer.decode(ids)
+        if finish == "stop":
+            text = text[: min(text.find(stop) for stop in sampling.stop if stop in text)]
+        samples.append(Sample(text, tuple(ids), finish or "length"))
+    return samples
 
 
 def _stable_prefix(text: str, stops: tuple[str, ...]) -> str:
@@ -80,10 +83,3 @@ def _ends_with_stop(tokenizer: Tokenizer, ids: list[int], stops: tuple[str, ...]
     longest = max(len(stop.encode()) for stop in stops)
     tail = tokenizer.decode(ids[-longest - 4 :])
     return any(stop in tail for stop in stops)
-
-
-def _sample(tokenizer: Tokenizer, ids: list[int], finish: Finish, stops: tuple[str, ...]) -> Sample:
-    text = tokenizer.decode(ids)
-    if finish == "stop":
-        text = text[: min(text.find(stop) for stop in stops if stop in text)]
-    return Sample(text, tuple(ids), finish)

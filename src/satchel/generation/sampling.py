@@ -27,7 +27,9 @@ def choose(logprobs_BV: Floats, sampling: Sampling, generators: Sequence[np.rand
     """Return one token per row, sampled with the row's random generator."""
     if sampling.greedy or sampling.temperature == 0:
         return [int(token) for token in logprobs_BV.argmax(axis=1)]
-    probabilities_BV = _softmax(logprobs_BV / sampling.temperature)
+    scores_BV = logprobs_BV / sampling.temperature
+    probabilities_BV: Floats = np.exp(scores_BV - scores_BV.max(axis=1, keepdims=True))
+    probabilities_BV /= probabilities_BV.sum(axis=1, keepdims=True)
     if sampling.top_k is not None and sampling.top_k < probabilities_BV.shape[1]:
         _keep_top_k(probabilities_BV, sampling.top_k)
     if sampling.top_p is not None and sampling.top_p < 1:
@@ -40,12 +42,6 @@ def choose(logprobs_BV: Floats, sampling: Sampling, generators: Sequence[np.rand
     return [
         int(np.searchsorted(sums, draw * sums[-1], side="right")) for sums, draw in zip(sums_BV, draws, strict=True)
     ]
-
-
-def _softmax(scores_BV: Floats) -> Floats:
-    weights: Floats = np.exp(scores_BV - scores_BV.max(axis=1, keepdims=True))
-    weights /= weights.sum(axis=1, keepdims=True)
-    return weights
 
 
 def _keep_top_k(probabilities_BV: Floats, k: int) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from satchel.charts import html
 from satchel.errors import SettingsError
-from satchel.evaluation.statistics import spearman
+from satchel.evaluation.similarity import spearman
 from satchel.inspection.contributions import project
 from satchel.inspection.subject import json_fields
 from satchel.inspection.targets import Logit

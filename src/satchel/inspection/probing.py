@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from satchel.data.batches import Ints, seeded_rng, split_documents
-from satchel.data.examples import class_indices, stratified_split
+from satchel.data.examples import class_indices
+from satchel.data.splits import stratified_split
 from satchel.data.tagged import Unit, infer_unit, split_tags, split_units, tokenize_tagged
 from satchel.errors import DataError
 from satchel.inspection.hidden_states import HiddenStates

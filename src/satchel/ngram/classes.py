@@ -167,9 +167,8 @@ def class_tables_from_arrays(
         if fault := _fault(level, len(table.keys), classes, is_last=n == settings.order):
             raise RunError(f"classes.{n}: {fault}", where=where)
         levels.append(level)
-    return ClassTables(
-        background, settings.background, tuple(levels), prior, floors, Temperature(*temperature.tolist())
-    )
+    calibration = Temperature(*temperature.tolist())
+    return ClassTables(background, settings.background, tuple(levels), prior, floors, calibration)
 
 
 def _fault(level: ClassLevel, rows: int, classes: int, *, is_last: bool) -> str:

@@ -73,7 +73,7 @@ def write_rows(path: Path, rows: Iterable[Cells], columns: Sequence[str] = (), *
             if form == "jsonl":
                 handle.write(json_line(cells))
             elif form == "txt":
-                handle.write(_line([_text(cells[columns[-1]])], path, count))
+                handle.write(_line([tables.as_text(cells[columns[-1]])], path, count))
             elif set(cells) != set(columns):
                 raise DataError(
                     f"row {count} has the columns {', '.join(cells)}, expected {', '.join(columns)}",
@@ -81,7 +81,9 @@ def write_rows(path: Path, rows: Iterable[Cells], columns: Sequence[str] = (), *
                     where=str(path),
                 )
             else:
-                handle.write(_table_row([_text(cells[name]) for name in columns], form, delimiter, path, count))
+                handle.write(
+                    _table_row([tables.as_text(cells[name]) for name in columns], form, delimiter, path, count)
+                )
     return count
 
 
@@ -113,7 +115,3 @@ def _line(values: list[str], path: Path, number: int) -> bytes:
             where=str(path),
         )
     return "\t".join(values).encode() + b"\n"
-
-
-def _text(cell: Any) -> str:
-    return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)

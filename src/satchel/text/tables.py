@@ -113,10 +113,7 @@ def read_json_lines(json_lines: Iterable[str], name: str) -> Iterator[Row]:
         if not isinstance(pairs, _Pairs):
             raise DataError(f"found a JSON {JSON_TYPES[type(pairs)]}, expected an object", where=where)
         cells = {key: _plain(value) for key, value in pairs}
-        values = {
-            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for key, value in cells.items()
-        }
+        values = {key: as_text(value) for key, value in cells.items()}
         if len(values) < len(pairs):
             names = ", ".join(key for key, _ in pairs)
             raise DataError(f"found the columns {names}, expected distinct names", where=where)
@@ -131,6 +128,11 @@ JSON_TYPES = {list: "array", str: "string", int: "number", float: "number", bool
 
 class _Pairs(list[tuple[str, Any]]):
     """The keys and values of a JSON object, including duplicate keys."""
+
+
+def as_text(value: object) -> str:
+    """Return a text unchanged, and other values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _plain(value: object) -> object:

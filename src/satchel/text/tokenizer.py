@@ -83,7 +83,7 @@ class Tokenizer:
         self.sha256 = hashlib.sha256(self.json.encode()).hexdigest()
         self.size: int = engine.get_vocab_size()
         self.boundary = self.size
-        self.spellings = spellings_of(engine)
+        self.spellings = [engine.id_to_token(id_) or "" for id_ in range(self.size)]
         self.unknown: int | None = engine.token_to_id(UNKNOWN)
         self.kind = _kind(json.loads(text), self.unknown)
         self._lengths = np.array([len(spelling) for spelling in self.spellings])
@@ -205,10 +205,6 @@ def byte_alphabet() -> Iterator[tuple[int, str]]:
         else:
             yield byte, chr(256 + shifted)
             shifted += 1
-
-
-def spellings_of(engine: Engine) -> list[str]:
-    return [engine.id_to_token(id_) or "" for id_ in range(engine.get_vocab_size())]
 
 
 def parse_tokenizer(choice: str) -> TokenizerSettings | Path:

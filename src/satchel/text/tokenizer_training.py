@@ -8,15 +8,7 @@ from itertools import chain
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-from satchel.text.tokenizer import (
-    ALPHABET,
-    LARGEST_VOCABULARY,
-    UNKNOWN,
-    Tokenizer,
-    TokenizerSettings,
-    byte_alphabet,
-    spellings_of,
-)
+from satchel.text.tokenizer import ALPHABET, LARGEST_VOCABULARY, UNKNOWN, Tokenizer, TokenizerSettings, byte_alphabet
 
 # Pre-tokens of byte-level tokenizers: words with the space before them, numbers, punctuation, newlines, other white
 # space. White space only starts a pre-token and no rule looks behind, which `reading.split_pieces` relies on.
@@ -40,7 +32,8 @@ def train_tokenizer(settings: TokenizerSettings, pieces: Iterable[str], size: in
             vocab_size=limit, min_frequency=settings.min_count, show_progress=False, special_tokens=[]
         )
         engine.train_from_iterator(pieces, word_trainer)
-        return word_tokenizer(spellings_of(engine), settings.split)
+        vocabulary = engine.get_vocab()
+        return word_tokenizer(sorted(vocabulary, key=vocabulary.__getitem__), settings.split)
     limit = settings.size or default_size(size)
     is_bpe = settings.kind == "bpe"
     engine = _byte_level(models.BPE() if is_bpe else models.Unigram())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from satchel import durable
-from satchel.data.examples import stratified_folds
+from satchel.data.splits import stratified_folds
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import SettingsError
 from satchel.evaluation.classification import ClassificationMetrics, classification

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from satchel import durable, tensors
-from satchel.data.gate_split import split_for_gate
+from satchel.data.splits import split_for_gate
 from satchel.data.tokens import open_tokens
 from satchel.errors import MachineError, SettingsError
 from satchel.ngram.smoothing import NgramSettings, estimate

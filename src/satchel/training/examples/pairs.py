@@ -11,7 +11,7 @@ import numpy as np
 from satchel import durable
 from satchel.data.bpe_dropout import merge_parts
 from satchel.data.examples import write_examples
-from satchel.data.pairs import held_out_pairs
+from satchel.data.splits import held_out_pairs
 from satchel.data.tokens import TokenCounts
 from satchel.errors import DataError
 from satchel.progress import Progress

@@ -8,7 +8,8 @@ import numpy as np
 
 from satchel import durable
 from satchel.data.batches import Ints
-from satchel.data.examples import class_indices, stratified_split, write_classes
+from satchel.data.examples import class_indices, write_classes
+from satchel.data.splits import stratified_split
 from satchel.data.tagged import Unit, infer_unit, split_tags, tag_targets, write_tagged
 from satchel.data.tokens import TokenCounts, TokenWriter, write_tokens
 from satchel.errors import DataError

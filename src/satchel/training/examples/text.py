@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from satchel import durable
-from satchel.data.tokens import HeldOutSplit, TokenCounts, TokenWriter, write_tokens
+from satchel.data.splits import HeldOutSplit
+from satchel.data.tokens import TokenCounts, TokenWriter, write_tokens
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from satchel import tensors
 from satchel.data.batches import NO_TARGET, PADDING, DocumentBatches, StreamBatches
-from satchel.data.gate_split import split_for_gate
+from satchel.data.splits import split_for_gate
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
 from satchel.inspection.sense_metrics import Read
