@@ -1,4 +1,6 @@
-"""How senses fare: by hand, and what it costs to do without one."""
+"""Metrics of senses: entropy, use, ablation cost, cosine similarity and rank."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from satchel.data.batches import NO_TARGET
-from satchel.inspection.sense_metrics import Read, SenseHealth, sense_health
+from satchel.inspection.sense_metrics import ScoredText, SenseMetrics, sense_metrics
 from satchel.models.backpack import Backpack
 from satchel.nn.senses import SenseNetwork
 from satchel.nn.sites import hooked
@@ -26,57 +28,57 @@ def network(backpack: Backpack) -> LanguageNetwork:
     return LanguageNetwork(backpack.float()).eval()
 
 
-def health(network: LanguageNetwork) -> SenseHealth:
+def metrics_of(network: LanguageNetwork) -> SenseMetrics:
+    def scored(piece: torch.Tensor) -> ScoredText:
+        def loss(x_TD: torch.Tensor) -> torch.Tensor:
+            return F.cross_entropy(network.head(x_TD), piece[1:], reduction="sum")
+
+        return ScoredText(piece[:-1], loss, len(piece) - 1)
+
     assert isinstance(network.encoder, Backpack)
-
-    def read(piece: torch.Tensor) -> Read:
-        return Read(
-            piece[:-1], lambda x_TD: F.cross_entropy(network.head(x_TD), piece[1:], reduction="sum"), len(piece) - 1
-        )
-
-    return sense_health(network.encoder, [read(torch.from_numpy(piece)) for piece in PIECES])
+    return sense_metrics(network.encoder, [scored(torch.from_numpy(piece)) for piece in PIECES])
 
 
-def test_what_a_sense_is_worth_is_what_a_text_costs_without_it(network: LanguageNetwork) -> None:
-    found = health(network)
-    senses = len(found.use)
+def without(sense: int, senses: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a hook that sets the weights of one sense to zero."""
+    return lambda weights_BNTS: weights_BNTS * (torch.arange(senses) != sense)[:, None, None]
+
+
+def test_the_cost_of_a_sense_is_the_increase_of_the_loss_without_it(network: LanguageNetwork) -> None:
+    metrics = metrics_of(network)
+    senses = len(metrics.use)
+
+    def loss() -> float:
+        with torch.no_grad():
+            texts = [torch.from_numpy(piece) for piece in PIECES]
+            losses = [F.cross_entropy(network(ids[None, :-1])[0], ids[1:], reduction="sum") for ids in texts]
+        return sum(each.item() for each in losses)
+
+    whole = loss()
     for sense in range(senses):
-
-        def drop(weights_BNTS: torch.Tensor, sense: int = sense) -> torch.Tensor:
-            kept = torch.ones(senses)
-            kept[sense] = 0
-            return weights_BNTS * kept[:, None, None]
-
-        cost = 0.0
-        for piece in PIECES:
-            ids = torch.from_numpy(piece)[None]
-            with torch.no_grad():
-                whole = network(ids[:, :-1])
-                with hooked(network.encoder, {"sense_weights": drop}):
-                    without = network(ids[:, :-1])
-            for scores, sign in ((without, 1), (whole, -1)):
-                cost += sign * F.cross_entropy(scores[0], ids[0, 1:], reduction="sum").item()
-        assert found.cost_without[sense] == pytest.approx(cost / 8, abs=1e-5)
+        with hooked(network.encoder, {"sense_weights": without(sense, senses)}):
+            cost = (loss() - whole) / 8
+        assert metrics.cost_without[sense] == pytest.approx(cost, abs=1e-5)
 
 
-def test_shares_add_up_and_sharp_senses_have_no_entropy(network: LanguageNetwork) -> None:
-    found = health(network)
-    assert sum(found.use) == pytest.approx(1)
-    assert all(0 < entropy < np.log(5) for entropy in found.entropy)
+def test_uses_sum_to_one_and_uniform_weights_have_the_largest_entropy(network: LanguageNetwork) -> None:
+    metrics = metrics_of(network)
+    assert sum(metrics.use) == pytest.approx(1)
+    assert all(0 < entropy < np.log(5) for entropy in metrics.entropy)
     encoder = network.encoder
     assert isinstance(encoder, Backpack)
     assert encoder.sense_attention is not None
     torch.nn.init.zeros_(encoder.sense_attention.project.weight)
     torch.nn.init.zeros_(encoder.sense_attention.project.bias)
-    # Weights that are all alike: the mean over positions of the logarithm of how many words are seen.
+    # The entropy of uniform weights is the logarithm of the number of visible tokens, here averaged over positions.
     uniform = (np.log(np.arange(1, 6)).sum() + np.log(np.arange(1, 4)).sum()) / 8
-    assert health(network).entropy == pytest.approx([uniform] * len(found.use), abs=1e-5)
+    assert metrics_of(network).entropy == pytest.approx([uniform] * len(metrics.use), abs=1e-5)
 
 
-def test_senses_that_are_one_have_rank_one_and_a_cosine_of_one(network: LanguageNetwork) -> None:
+def test_equal_senses_have_rank_one_and_cosine_similarity_one(network: LanguageNetwork) -> None:
     encoder = network.encoder
     assert isinstance(encoder, Backpack)
-    before = health(network)
+    before = metrics_of(network)
     assert before.rank == 4
     assert before.cosine < 0.9
     with torch.no_grad():
@@ -84,19 +86,19 @@ def test_senses_that_are_one_have_rank_one_and_a_cosine_of_one(network: Language
         spread = encoder.sense_network.spread
         spread.weight.copy_(spread.weight[: encoder.width].repeat(4, 1))
         spread.bias.copy_(spread.bias[: encoder.width].repeat(4))
-    after = health(network)
+    after = metrics_of(network)
     assert after.cosine == pytest.approx(1)
     assert after.rank == 1
 
 
 @pytest.mark.parametrize("kind", [ClassificationNetwork, TaggingNetwork])
-def test_what_a_sense_is_worth_to_labels_is_said_at_every_validation(
+def test_every_validation_of_labels_reports_the_cost_of_each_sense(
     kind: type[ClassificationNetwork] | type[TaggingNetwork],
 ) -> None:
     network = kind(make("backpack", causal=False).float(), 3).eval()
     boundary = 10
     ids = np.array([boundary, 3, 1, 4, boundary, 2, 6, 5, 1, boundary])
-    # A tag that nobody has learned, and places without one.
+    # Tag 3 is unknown to the network, and some positions have no tag.
     tags = np.array([NO_TARGET, 0, 3, 2, NO_TARGET, 1, NO_TARGET, 0, 2, NO_TARGET])
     gold = np.array([2, 0]) if kind is ClassificationNetwork else tags
     labeller: Labeller
@@ -105,38 +107,34 @@ def test_what_a_sense_is_worth_to_labels_is_said_at_every_validation(
     else:
         labeller, per_token = NetworkLabeller(network, boundary), False
     job = LabelJob(network, labeller, ids, gold, boundary, TrainingSettings(), (ids, gold), per_token=per_token)
-    found = job.validate()
-    assert found is not None
-    assert found.senses is not None
-    senses = len(found.senses["use"])
+    whole = job.validate()
+    assert whole is not None
+    assert whole.senses is not None
+    senses = len(whole.senses["use"])
     for sense in range(senses):
-
-        def drop(weights_BNTS: torch.Tensor, sense: int = sense) -> torch.Tensor:
-            return weights_BNTS * (torch.arange(senses) != sense)[:, None, None]
-
-        with hooked(network, {"encoder.sense_weights": drop}):
-            without = job.validate()
-        assert without is not None
-        assert found.senses["cost_without"][sense] == pytest.approx(without.loss - found.loss, abs=1e-5)
+        with hooked(network, {"encoder.sense_weights": without(sense, senses)}):
+            ablated = job.validate()
+        assert ablated is not None
+        assert whole.senses["cost_without"][sense] == pytest.approx(ablated.loss - whole.loss, abs=1e-5)
 
 
-def test_a_penalty_makes_senses_less_alike() -> None:
-    made = make("backpack")
-    assert isinstance(made, Backpack)
+def test_the_diversity_penalty_reduces_the_similarity_of_senses() -> None:
+    encoder = make("backpack")
+    assert isinstance(encoder, Backpack)
     ids = torch.tensor([[3, 1, 4, 1, 5]])
-    assert made.penalty(ids) is None
-    made.settings = made.settings.model_copy(update={"diversity": 2.0})
-    first = made.penalty(ids)
+    assert encoder.penalty(ids) is None
+    encoder.settings = encoder.settings.model_copy(update={"diversity": 2.0})
+    first = encoder.penalty(ids)
     assert first is not None
-    unit = F.normalize(made.compute_senses(torch.tensor([1, 3, 4, 5])), dim=-1)
+    unit = F.normalize(encoder.compute_senses(torch.tensor([1, 3, 4, 5])), dim=-1)
     squares = (unit @ unit.transpose(1, 2)).square()
-    by_hand = torch.stack([squares[:, a, b] for a in range(4) for b in range(4) if a != b]).mean()
-    torch.testing.assert_close(first, 2 * by_hand)
-    optimizer = torch.optim.SGD(made.parameters(), lr=1.0)
+    mean_square = torch.stack([squares[:, a, b] for a in range(4) for b in range(4) if a != b]).mean()
+    torch.testing.assert_close(first, 2 * mean_square)
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=1.0)
     penalties = []
     for _ in range(20):
         optimizer.zero_grad()
-        penalty = made.penalty(ids)
+        penalty = encoder.penalty(ids)
         assert penalty is not None
         penalty.backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-"""What senses promote, how alike words are by them, and how much they are used."""
+"""Senses of a Backpack: promoted tokens, similarity of words, and use in a text."""
 
 import numpy as np
 import pytest
@@ -67,48 +67,45 @@ def test_one_sense_of_the_vocabulary_is_that_of_each_token(senses: SenseVectors)
     np.testing.assert_allclose(vectors_VD, [senses.of_ids([id_])[2].numpy() for id_ in range(VOCABULARY)])
 
 
-def test_the_use_of_senses_is_the_length_of_what_they_add(backpack: Backpack) -> None:
+def test_the_amount_of_a_sense_is_the_length_of_the_vectors_it_adds(backpack: Backpack) -> None:
     text = np.array([3, 1, 4, 1, 5])
-    used = amounts(backpack, text)
-    assert used.shape == (5, 4)
-    # Each of five positions has one unit of each sense to give away.
+    amounts_TN = amounts(backpack, text)
+    assert amounts_TN.shape == (5, 4)
+    # The weights of each sense sum to one at each of the five positions.
     with torch.no_grad():
-        lengths = backpack.lookup(torch.from_numpy(text)).norm(dim=-1).numpy()
-    np.testing.assert_allclose((used / lengths).sum(axis=0), 5 * backpack.scale)
+        lengths_TN = backpack.lookup(torch.from_numpy(text)).norm(dim=-1).numpy()
+    np.testing.assert_allclose((amounts_TN / lengths_TN).sum(axis=0), 5 * backpack.scale)
 
 
-def test_the_shares_of_a_words_senses_are_those_of_all_its_places(backpack: Backpack) -> None:
+def test_the_shares_of_senses_are_sums_over_all_occurrences_of_a_word(backpack: Backpack) -> None:
     pieces = [np.array([3, 1, 4, 1, 5]), np.array([1, 4, 2])]
-    use = SenseUsage(backpack, pieces)
-    both = [amounts(backpack, piece) for piece in pieces]
-    ones = both[0][1] + both[0][3] + both[1][0]
-    assert use.shares([1]) == pytest.approx(ones / ones.sum())
-    pairs = both[0][1] + both[0][2] + both[1][0] + both[1][1]
-    assert use.shares([1, 4]) == pytest.approx(pairs / pairs.sum())
-    assert use.shares([9]) is None
-    assert use.shares([4, 1, 5, 1]) is not None
-    assert use.shares(list(range(9))) is None
+    usage = SenseUsage(backpack, pieces)
+    first, second = (amounts(backpack, piece) for piece in pieces)
+    ones = first[1] + first[3] + second[0]
+    assert usage.shares([1]) == pytest.approx(ones / ones.sum())
+    pairs = first[1] + first[2] + second[0] + second[1]
+    assert usage.shares([1, 4]) == pytest.approx(pairs / pairs.sum())
+    assert usage.shares([9]) is None
+    assert usage.shares([4, 1, 5, 1]) is not None
+    assert usage.shares(list(range(9))) is None
 
 
-def test_a_sense_is_shown_where_it_adds_most_of_what_its_word_adds(backpack: Backpack) -> None:
-    piece = np.array([3, 1, 4, 1, 5])
-    use = SenseUsage(backpack, [piece])
-    used = amounts(backpack, piece)[[1, 3]]
+def test_contexts_of_a_sense_are_those_with_its_largest_share(backpack: Backpack) -> None:
+    text = np.array([3, 1, 4, 1, 5])
+    usage = SenseUsage(backpack, [text])
+    amounts_PN = amounts(backpack, text)[[1, 3]]
+    shares_PN = amounts_PN / amounts_PN.sum(axis=1, keepdims=True)
     for sense in range(4):
-        first = 1 + 2 * int((used / used.sum(axis=1, keepdims=True))[:, sense].argmax())
-        found = use.contexts([1], sense, 2, around=2)
-        before, word, after = found[0]
-        assert [*before, *word, *after] == piece[max(0, first - 2) : first + 3].tolist()
-        assert len(found) == 2
-    assert use.contexts([9], 0, 2, around=2) == []
+        start = 1 + 2 * int(shares_PN[:, sense].argmax())
+        contexts = usage.contexts([1], sense, 2, around=2)
+        assert len(contexts) == 2
+        assert np.concatenate(contexts[0]).tolist() == text[max(0, start - 2) : start + 3].tolist()
+    assert usage.contexts([9], 0, 2, around=2) == []
 
 
-def test_pieces_are_read_as_documents_are_and_come_from_all_over() -> None:
+def test_a_sample_of_pieces_is_spread_over_all_documents() -> None:
     text = np.array([9, 1, 2, 3, 9, 4, 9, 5, 6, 7, 8, 9])
     assert [piece.tolist() for piece in sample_pieces(text, 9, 3, 100)] == [[9, 1, 2], [3], [9, 4], [9, 5, 6], [7, 8]]
     assert [piece.tolist() for piece in sample_pieces(text, 9, 3, 6)] == [[9, 1, 2], [9, 4], [7, 8]]
-    assert [piece.tolist() for piece in sample_pieces(text, 9, 3, 6, following=1)] == [
-        [9, 1, 2, 3],
-        [9, 4, 9],
-        [7, 8, 9],
-    ]
+    following = sample_pieces(text, 9, 3, 6, following=1)
+    assert [piece.tolist() for piece in following] == [[9, 1, 2, 3], [9, 4, 9], [7, 8, 9]]

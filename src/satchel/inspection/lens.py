@@ -24,27 +24,29 @@ from satchel.predictor import Floats
 class Lens:
     """Predictions from the hidden states of each layer at each position of a text.
 
-    `layers` are site names, `said` (L, T) the most probable tokens or tags and `chances` their probabilities. `ranks`
-    (from 1) and `nats` (surprisal) belong to the `targets`: the next token or the predicted tag; 0 and nan after the
-    last target.
+    `layers` are site names; `predictions` (L, T) are the most probable tokens or tags, with their `probabilities`.
+    `ranks` (from 1) and `nats` (surprisal) belong to the `targets`: the next tokens, or the tags that the model
+    predicts. Positions without a target have rank 0 and nan.
     """
 
     tokens: tuple[str, ...]
     targets: tuple[str, ...]
     layers: tuple[str, ...]
-    said: tuple[tuple[str, ...], ...]
-    chances: Floats
+    predictions: tuple[tuple[str, ...], ...]
+    probabilities: Floats
     ranks: Array
     nats: Floats
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look lens --json`."""
-        fields = json_fields(self, "tokens", "targets", "layers", "said", "ranks", "nats")
-        return {**fields, "probabilities": self.chances.tolist()}
+        fields = json_fields(self, "tokens", "targets", "layers", "probabilities", "ranks", "nats")
+        return {**fields, "said": [list(row) for row in self.predictions]}
 
     def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
-        return charts.logit_lens(self.tokens, self.layers, self.said, self.nats, self.ranks, targets=self.targets)
+        return charts.logit_lens(
+            self.tokens, self.layers, self.predictions, self.nats, self.ranks, targets=self.targets
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return self.picture()._repr_mimebundle_(include, exclude)
@@ -66,13 +68,13 @@ def logit_lens(subject: Subject, trace: Trace) -> Lens:
         )
     layers = [name for name in trace.hidden if name != "encoded"]
     norm = encoder.norm if isinstance(encoder, Transformer) else nn.Identity()
-    said, chances, ranks, nats = [], [], [], []
+    predictions, probabilities, ranks, nats = [], [], [], []
     targets_N = torch.as_tensor(trace.targets.ids, dtype=torch.long)
     with inference(network):
         for layer in layers:
             logprobs_TV: Tensor = network.head(norm(trace.tensor(layer))).cpu().double().log_softmax(dim=-1)
-            said.append(tuple(class_name(subject, number) for number in logprobs_TV.argmax(dim=-1).tolist()))
-            chances.append(logprobs_TV.amax(dim=-1).exp().numpy())
+            predictions.append(tuple(class_name(subject, number) for number in logprobs_TV.argmax(dim=-1).tolist()))
+            probabilities.append(logprobs_TV.amax(dim=-1).exp().numpy())
             logprobs_N1 = logprobs_TV[: len(targets_N)].gather(1, targets_N[:, None])
             # A stream has no target after the last token.
             missing = (0, len(logprobs_TV) - len(targets_N))
@@ -83,6 +85,6 @@ def logit_lens(subject: Subject, trace: Trace) -> Lens:
         trace.tokens,
         trace.targets.tokens,
         tuple(layers),
-        tuple(said),
-        *(np.array(values) for values in (chances, ranks, nats)),
+        tuple(predictions),
+        *(np.array(values) for values in (probabilities, ranks, nats)),
     )

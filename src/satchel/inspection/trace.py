@@ -131,7 +131,7 @@ class Trace:
                     self._values[name] = values[0] if _matches(name, BY_UNIQUE_TOKEN) else _concatenated(values)
         return {name: self._values[name] for name in names if name in self._values}
 
-    def forget(self, *patterns: str) -> None:
+    def discard(self, *patterns: str) -> None:
         """Drop the recorded values at sites whose names match a pattern."""
         self._values = {name: value for name, value in self._values.items() if not _matches(name, patterns)}
 
@@ -204,17 +204,17 @@ class Trace:
         if layer is not None and head is not None:
             title = f"Attention weights, layer {layer}, head {head}"
             return charts.attention_map(maps.rows, maps.columns, maps[layer, head], title)
-        return charts.attention_maps(maps.rows, maps.columns, maps.chosen(layer, head))
+        return charts.attention_maps(maps.rows, maps.columns, maps.select(layer, head))
 
     def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "charts.Figure":
         """Return lines from each query token to the tokens it attends to, in a colour for each head."""
         maps = self.maps(which)
-        return charts.head_lines(maps.rows, maps.columns, maps.chosen(layer, head))
+        return charts.head_lines(maps.rows, maps.columns, maps.select(layer, head))
 
     def grid(self, layer: int | None = None, which: str = "own") -> "charts.Figure":
         """Return a grid of small heat maps, one for each head."""
         maps = self.maps(which)
-        return charts.heads_grid(maps.rows, maps.columns, maps.chosen(layer))
+        return charts.heads_grid(maps.rows, maps.columns, maps.select(layer))
 
     def surprise_strip(self) -> "charts.Figure":
         """Return the text with each token coloured by its surprisal in bits."""
@@ -262,9 +262,9 @@ class AttentionMaps:
             for head, weights_TS in enumerate(self[layer]):
                 yield layer, head, weights_TS
             if not was_recorded:
-                self._trace.forget(name)
+                self._trace.discard(name)
 
-    def chosen(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
+    def select(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
         """Return ((layer, head), weights) of all heads, of the heads of one layer, or of one head."""
         self._check()
         if head is not None and layer is None and len(self) > 1:

@@ -46,7 +46,7 @@ def attention(
     def document() -> dict[str, Any]:
         chosen = [
             {"layer": layer_number, "head": head_number, "weights": weights.tolist()}
-            for (layer_number, head_number), weights in maps.chosen(layer, head)
+            for (layer_number, head_number), weights in maps.select(layer, head)
         ]
         return {"rows": list(maps.rows), "columns": list(maps.columns), "maps": chosen}
 

@@ -21,7 +21,7 @@ def lens(run: Run, text: Text = None, start: Start = 0) -> View:
         for position, (token, target) in enumerate(zip(result.tokens, targets, strict=True)):
             cells = (
                 _prediction(predictions[position], int(ranks[position]))
-                for predictions, ranks in zip(result.said, result.ranks, strict=True)
+                for predictions, ranks in zip(result.predictions, result.ranks, strict=True)
             )
             rows.append([token, target, *cells])
         print_table([("token", TOKEN), ("next token", TOKEN), *((name, TEXT) for name in layers)], rows)

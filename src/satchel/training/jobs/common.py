@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from satchel.data.batches import Ints, seeded_rng, unigram_noise
-from satchel.inspection.sense_metrics import Read, sense_health
+from satchel.inspection.sense_metrics import ScoredText, sense_metrics
 from satchel.models.backpack import Backpack
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import inference
@@ -50,9 +50,9 @@ def ids_tensor(network: nn.Module, ids: Ids | Ints) -> Tensor:
     return to_device(network, torch.from_numpy(np.asarray(ids, np.int64)))[0]
 
 
-def measure_senses(backpack: Backpack, texts: list[Read]) -> dict[str, Any] | None:
+def measure_senses(backpack: Backpack, texts: list[ScoredText]) -> dict[str, Any] | None:
     """Return use, similarity and ablation costs of the senses on some texts; None if there are none."""
     if not texts:
         return None
     with inference(backpack):
-        return asdict(sense_health(backpack, texts))
+        return asdict(sense_metrics(backpack, texts))

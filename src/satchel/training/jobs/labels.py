@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from satchel.data.batches import NO_TARGET, Ints, RowBatches, pad, split_documents
-from satchel.inspection.sense_metrics import Read
+from satchel.inspection.sense_metrics import ScoredText
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids, Labeller
 from satchel.runs import folder as runs
@@ -111,7 +111,7 @@ class LabelJob:
             return None
         texts = split_documents(ids, self.boundary)
         lengths_R = np.minimum(texts.lengths, encoder.context)
-        read: list[Read] = []
+        read: list[ScoredText] = []
         for row in np.flatnonzero((lengths_R > 0) & (np.cumsum(lengths_R) - lengths_R < SENSE_TOKENS)):
             start, stop = texts.starts_R[row], texts.starts_R[row] + lengths_R[row]
             targets = ids_tensor(network, gold[start:stop] if self._per_token else gold[row : row + 1])
@@ -122,7 +122,7 @@ class LabelJob:
                 logits = network.head(x_TD if self._per_token else x_TD.mean(dim=0, keepdim=True))
                 return F.cross_entropy(logits, targets, ignore_index=NO_TARGET, reduction="sum")
 
-            read.append(Read(ids_tensor(network, ids[start:stop]), cost, int((targets != NO_TARGET).sum())))
+            read.append(ScoredText(ids_tensor(network, ids[start:stop]), cost, int((targets != NO_TARGET).sum())))
         return measure_senses(encoder, read)
 
 

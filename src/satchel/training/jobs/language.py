@@ -13,7 +13,7 @@ from satchel.data.batches import NO_TARGET, PADDING, DocumentBatches, StreamBatc
 from satchel.data.splits import split_for_gate
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
-from satchel.inspection.sense_metrics import Read
+from satchel.inspection.sense_metrics import ScoredText
 from satchel.inspection.senses import sample_pieces
 from satchel.models.backpack import Backpack
 from satchel.nn.inference import inference
@@ -124,9 +124,11 @@ class LanguageJob:
         if not isinstance(encoder, Backpack):
             return None
 
-        def read(piece: Ids) -> Read:
+        def read(piece: Ids) -> ScoredText:
             ids_T, targets_T = ids_tensor(network, piece[:-1]), ids_tensor(network, piece[1:])
-            return Read(ids_T, lambda x_TD: F.cross_entropy(network.head(x_TD), targets_T, reduction="sum"), len(ids_T))
+            return ScoredText(
+                ids_T, lambda x_TD: F.cross_entropy(network.head(x_TD), targets_T, reduction="sum"), len(ids_T)
+            )
 
         pieces = sample_pieces(valid, self.boundary, encoder.context, SENSE_TOKENS, following=1)
         return measure_senses(encoder, [read(piece) for piece in pieces if len(piece) > 1])
