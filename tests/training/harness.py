@@ -1,6 +1,6 @@
-"""Trainings in child processes that tests kill: shared memory with the current stage, and the outcome of a run.
+"""Helpers for tests that interrupt trainings: child processes, their progress in shared memory, final states of runs.
 
-Processes are forked, because importing torch would take longer than the tests.
+Trainings run in forked processes: a new process would import torch, which takes longer than the training.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from tests.faults.system import fork, wait_for
 
 STARTING, TRAINING, SAVING, DONE = range(4)
 PHASES = ("starting", "training", "saving", "done")
-FINISHED = 5  # exit code of a process whose training was finished
+FINISHED = 5  # exit code of a process that resumes a finished run
 
 STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY, KEEP = 20, 4, 3, 2
 SETTINGS: dict[str, Any] = {
@@ -45,31 +45,31 @@ SETTINGS: dict[str, Any] = {
     "training.evaluate_every": EVALUATE_EVERY,
     "training.keep": KEEP,
 }
-OWN: dict[str, dict[str, Any]] = {
+KIND_SETTINGS: dict[str, dict[str, Any]] = {
     "transformer": {"model.heads": 2, "model.layers": 1, "model.context": 12},
     "window": {"model.window": 3},
 }
 
-# Context around the n-th save of a training.
-Around = Callable[[int], AbstractContextManager[object]]
+# Context manager around the n-th save of a training.
+SaveContext = Callable[[int], AbstractContextManager[object]]
 
 
-def undisturbed(number: int) -> AbstractContextManager[object]:
+def no_context(number: int) -> AbstractContextManager[object]:
+    """Return a context manager without effect."""
     del number
     return contextlib.nullcontext()
 
 
-class Board:
-    """Shared memory in which a training writes its stage, readable after it was killed."""
+class Monitor:
+    """Progress of a training in shared memory, readable by the parent process even after a kill."""
 
-    NAMES = ("phase", "began", "step", "saves", "saved", "mark")
+    NAMES = ("phase", "first_step", "step", "saves", "saved_step")
 
-    phase: int  # current stage
-    began: int  # step at which it resumed
-    step: int  # number of finished steps
+    phase: int  # STARTING, TRAINING, SAVING or DONE
+    first_step: int  # step at which the training started or resumed
+    step: int  # number of completed steps
     saves: int  # number of started saves
-    saved: int  # step of the last finished save
-    mark: int  # set by tests
+    saved_step: int  # step of the last completed save
 
     def __init__(self) -> None:
         self.__dict__["_cells"] = np.frombuffer(mmap.mmap(-1, 8 * len(self.NAMES)), np.int64)
@@ -82,39 +82,39 @@ class Board:
 
 
 @contextlib.contextmanager
-def watched(board: Board, around: Around = undisturbed) -> Iterator[None]:
-    """Record the stage of trainings on the board without changing them."""
-    real = loop.Trainer.run
+def monitored(monitor: Monitor, around_save: SaveContext = no_context) -> Iterator[None]:
+    """Record the progress of trainings in a monitor, and run their saves inside `around_save`."""
+    original = loop.Trainer.run
 
     def run(trainer: loop.Trainer) -> loop.StopReason:
-        events = trainer.callbacks
+        callbacks = trainer.callbacks
 
-        def stepped(progress: loop.TrainingState, done: float) -> None:
-            board.step = progress.step
-            events.stepped(progress, done)
+        def stepped(state: loop.TrainingState, done: float) -> None:
+            monitor.step = state.step
+            callbacks.stepped(state, done)
 
         def save(trainer: loop.Trainer) -> None:
-            board.saves += 1
-            board.phase = SAVING
-            with around(board.saves):
-                events.save(trainer)
-            board.saved, board.phase = trainer.state.step, TRAINING
+            monitor.saves += 1
+            monitor.phase = SAVING
+            with around_save(monitor.saves):
+                callbacks.save(trainer)
+            monitor.saved_step, monitor.phase = trainer.state.step, TRAINING
 
-        board.began = board.step = trainer.state.step
-        board.phase = TRAINING
-        trainer.callbacks = replace(events, stepped=stepped, save=save)
+        monitor.first_step = monitor.step = trainer.state.step
+        monitor.phase = TRAINING
+        trainer.callbacks = replace(callbacks, stepped=stepped, save=save)
         try:
-            return real(trainer)
+            return original(trainer)
         finally:
-            board.phase = DONE
+            monitor.phase = DONE
 
     with patched(loop.Trainer, "run", run):
         yield
 
 
 @contextlib.contextmanager
-def other_numbers() -> Iterator[None]:
-    """Change the global random seeds, on which no training may depend."""
+def random_global_seed() -> Iterator[None]:
+    """Seed the global generator of torch randomly: the result of a training must not depend on it."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.seed()
         yield
@@ -122,18 +122,18 @@ def other_numbers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute within a context; for child processes, which have no fixtures."""
-    before = getattr(owner, name)
+    """Replace an attribute while the block runs. Unlike the fixture monkeypatch, it works in child processes."""
+    original = getattr(owner, name)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        setattr(owner, name, original)
 
 
-def begin(text: Path, kind: str, out: Path, steps: int = STEPS, **settings: Any) -> Path:
-    """Create a run and kill it before its first step."""
-    tree = {**SETTINGS, **OWN.get(kind, {}), **settings}
+def create_run(text: Path, kind: str, out: Path, steps: int = STEPS, **settings: Any) -> Path:
+    """Create a run, kill the process before the first step, and return the folder."""
+    tree = {**SETTINGS, **KIND_SETTINGS.get(kind, {}), **settings}
     planned = api.plan(text, model=kind, tokenizer="char", steps=steps, settings=tree)
 
     def killed() -> None:
@@ -146,14 +146,15 @@ def begin(text: Path, kind: str, out: Path, steps: int = STEPS, **settings: Any)
 
 
 def write_text(folder: Path) -> Path:
+    """Write a small training text and return its path."""
     path = folder / "verse.txt"
     path.write_text(VERSE * 12)
     return path
 
 
-def step_vectors(run: Path, board: Board | None = None, around: Around = undisturbed, **options: Any) -> int:
-    """Resume a run; return FINISHED if its training is finished."""
-    with watched(board or Board(), around), other_numbers():
+def resume(run: Path, monitor: Monitor | None = None, around_save: SaveContext = no_context, **options: Any) -> int:
+    """Resume a run; return 0, or FINISHED if the run is finished."""
+    with monitored(monitor or Monitor(), around_save), random_global_seed():
         try:
             api.resume(run, **options)
         except RunError as error:
@@ -163,19 +164,20 @@ def step_vectors(run: Path, board: Board | None = None, around: Around = undistu
     return 0
 
 
-# --- outcome of a run -------------------------------------------------------------------------------
+# --- final state of a run --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The exact contents of a finished run, except for times."""
+    """Final state of a run for an exact comparison, without times."""
 
-    model: str  # the sha256 of the file
-    state: dict[str, str]  # the sha256 of each file of the last checkpoint
-    curve: dict[int, tuple[str, str]]  # the losses by step, as hexadecimal floats
+    model: str  # sha256 of the model file
+    state: dict[str, str]  # sha256 of each file of the last checkpoint, and its progress as JSON
+    curve: dict[int, tuple[str, str]]  # training and validation loss by step, as hexadecimal floats
 
 
 def outcome(run: Path) -> Outcome:
+    """Return the final state of a run."""
     last = checkpoints(run)[-1]
     progress = json.loads((last / checkpoint.PROGRESS).read_bytes())
     del progress["seconds"]
@@ -192,16 +194,16 @@ def sha256(data: bytes) -> str:
 
 
 def curve(run: Path) -> dict[int, tuple[str, str]]:
-    """Return the losses by step. The last line of a step counts; only the last line of the file may be incomplete."""
-    *lines, torn = (run / "metrics.jsonl").read_bytes().split(b"\n")
-    del torn
-    found: dict[int, tuple[str, str]] = {}
+    """Return the losses by step. The last line of a step is valid; an incomplete last line is ignored."""
+    *lines, incomplete = (run / "metrics.jsonl").read_bytes().split(b"\n")
+    del incomplete
+    losses: dict[int, tuple[str, str]] = {}
     for line in lines:
-        # An incomplete line of a killed process is followed by a complete one.
+        # A kill can leave an incomplete line before the lines of the resumed training.
         with contextlib.suppress(json.JSONDecodeError):
             tree = json.loads(line)
-            found[tree["step"]] = (tree["train_loss"].hex(), tree["valid_loss"].hex())
-    return found
+            losses[tree["step"]] = (tree["train_loss"].hex(), tree["valid_loss"].hex())
+    return losses
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -209,44 +211,45 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted((run / checkpoint.FOLDER).glob("step-*"))
 
 
-def leftovers(run: Path) -> list[str]:
-    """Return the incomplete files and folders of a run."""
+def temporary_files(run: Path) -> list[str]:
+    """Return the hidden files and folders of a run, which are incomplete or being removed."""
     return sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.name.startswith("."))
 
 
-def arrays_of(path: Path) -> dict[str, bytes]:
+def read_arrays(path: Path) -> dict[str, bytes]:
+    """Return the bytes of each array of a file."""
     arrays, _ = tensors.read(path)
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
-# --- sending signals --------------------------------------------------------------------------------------
+# --- interruptions ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Strike:
-    """The stage of a training when a signal was sent."""
+class Interruption:
+    """Phase and step of a training at the time of a signal."""
 
     phase: int
     step: int
 
 
-def strike(child: int, board: Board, rng: random.Random, number: int = signal.SIGKILL) -> bool:
-    """Send a signal at a random time during a save or a few steps; return whether the process was running."""
+def interrupt(child: int, monitor: Monitor, rng: random.Random, number: int = signal.SIGKILL) -> bool:
+    """Send a signal at a random time, during a save or between steps; return whether that time was reached."""
     if rng.random() < 0.6:
         saves = rng.choice([1, 2, 2, 3])
-        found = wait_until(child, lambda: board.phase == SAVING and board.saves >= saves)
+        reached = wait_until(child, lambda: monitor.phase == SAVING and monitor.saves >= saves)
         time.sleep(rng.uniform(0, 0.003))
     else:
         steps = rng.randint(0, 2 * CHECKPOINT_EVERY)
-        found = wait_until(child, lambda: board.phase == TRAINING and board.step >= board.began + steps)
+        reached = wait_until(child, lambda: monitor.phase == TRAINING and monitor.step >= monitor.first_step + steps)
         time.sleep(rng.uniform(0, 0.003))
-    if found and is_running(child):
+    if reached and is_running(child):
         os.kill(child, number)
-    return found
+    return reached
 
 
 def wait_until(child: int, condition: Callable[[], bool]) -> bool:
-    """Wait until a child process reaches a stage; return whether it did."""
+    """Wait for a condition; return False if the child process ends before."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if condition():
@@ -258,52 +261,54 @@ def wait_until(child: int, condition: Callable[[], bool]) -> bool:
 
 
 def is_running(child: int) -> bool:
+    """Return whether a child process has not ended yet."""
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
-def enough(strikes: list[Strike], count: int) -> bool:
-    """Return whether there were enough strikes, at least a fifth during steps and a fifth during saves.
+def has_enough(interruptions: list[Interruption], count: int) -> bool:
+    """Return whether there are `count` interruptions, at least a fifth of them during steps and a fifth during saves.
 
-    A loop whose strikes all land before the first step would show nothing.
+    Interruptions before the first step alone would be a weak test.
     """
-    assert len(strikes) < 5 * count, f"too few of {len(strikes)} land where they should: {strikes}"
-    where = [strike.phase for strike in strikes]
-    return len(strikes) >= count and min(where.count(TRAINING), where.count(SAVING)) >= count / 5
+    assert len(interruptions) < 5 * count, f"too few during steps or saves: {interruptions}"
+    phases = [interruption.phase for interruption in interruptions]
+    return len(interruptions) >= count and min(phases.count(TRAINING), phases.count(SAVING)) >= count / 5
 
 
-def train_through(run: Path, rng: random.Random, strikes: list[Strike], count: int) -> None:
-    """Train a run to its end while killing it; each kill is added to `strikes`, until there are enough."""
-    reached = 0
+def train_with_kills(run: Path, rng: random.Random, interruptions: list[Interruption], count: int) -> None:
+    """Train a run to its end with kills, which are appended to `interruptions` until there are enough."""
+    saved_step = 0
     while True:
-        board = Board()
-        child = fork(functools.partial(step_vectors, run, board))
-        if not enough(strikes, count):
-            strike(child, board, rng)
+        monitor = Monitor()
+        child = fork(functools.partial(resume, run, monitor))
+        if not has_enough(interruptions, count):
+            interrupt(child, monitor, rng)
         code = wait_for(child)
-        assert board.phase == STARTING or board.began >= reached, "steps were lost that a save had kept"
-        reached = max(reached, board.saved)
+        assert monitor.phase == STARTING or monitor.first_step >= saved_step, "saved steps were lost"
+        saved_step = max(saved_step, monitor.saved_step)
         if code in (0, FINISHED):
             return
-        assert code == -signal.SIGKILL, f"the training ended with {code}, in the phase {PHASES[board.phase]}"
-        strikes.append(Strike(board.phase, board.step))
+        assert code == -signal.SIGKILL, f"the training ended with {code} in the phase {PHASES[monitor.phase]}"
+        interruptions.append(Interruption(monitor.phase, monitor.step))
 
 
-def copied(run: Path, to: Path) -> Path:
+def copy_run(run: Path, to: Path) -> Path:
+    """Copy a run folder, replacing an existing one, and return the copy."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(run, to)
     return to
 
 
-def step_of(run: Path) -> int:
-    """Return the step of the newest intact checkpoint, or 0."""
+def newest_step(run: Path) -> int:
+    """Return the step of the newest undamaged checkpoint, or 0."""
     try:
         return checkpoint.read_newest(run).step
     except RunError:
         return 0
 
 
-def rewrite(folder: Path, name: str, change: Callable[[dict[str, tensors.Array]], object]) -> None:
-    """Change arrays of a checkpoint and update its checksums."""
+def rewrite_arrays(folder: Path, name: str, change: Callable[[dict[str, tensors.Array]], object]) -> None:
+    """Change arrays of a checkpoint and update all checksums."""
     arrays, metadata = tensors.read(folder / name)
     arrays = {key: np.array(array) for key, array in arrays.items()}
     change(arrays)

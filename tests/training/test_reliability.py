@@ -1,6 +1,6 @@
-"""Trainings under faults: kills, signals, full disks, damaged files, invalid losses. No saved step is lost.
+"""Trainings with kills, signals, disk errors, damaged checkpoints and invalid losses: no saved step is lost.
 
-Repeated tests have a short form, and a slow one with the full number of repetitions.
+Tests with a number of repetitions have a short version and a slow one.
 """
 
 import contextlib
@@ -34,8 +34,7 @@ from satchel.cli import main as command_line
 from satchel.data.batches import seeded_rng
 from satchel.errors import RunError
 from satchel.runs import checkpoint
-from satchel.training import callbacks as events
-from satchel.training import loop, saving
+from satchel.training import callbacks, loop, saving
 from satchel.training.jobs import language as jobs
 from satchel.training.jobs.language import LanguageJob
 from tests.faults.system import Fault, contents, error_at, faulty, fork, kill_at, wait_for
@@ -47,27 +46,29 @@ from tests.training.harness import (
     STARTING,
     STEPS,
     TRAINING,
-    Board,
+    Interruption,
+    Monitor,
     Outcome,
-    Strike,
-    arrays_of,
-    begin,
+    SaveContext,
     checkpoints,
-    copied,
+    copy_run,
+    create_run,
     curve,
-    enough,
+    has_enough,
+    interrupt,
     is_running,
-    leftovers,
-    other_numbers,
+    monitored,
+    newest_step,
+    no_context,
     outcome,
     patched,
-    rewrite,
-    step_of,
-    step_vectors,
-    strike,
-    train_through,
+    random_global_seed,
+    read_arrays,
+    resume,
+    rewrite_arrays,
+    temporary_files,
+    train_with_kills,
     wait_until,
-    watched,
     write_text,
 )
 
@@ -80,170 +81,178 @@ FAMILIES = ["dan", "window", "gru", "lstm", "transformer"]
 
 
 def counts(short: int, full: int) -> pytest.MarkDecorator:
-    """Parametrise a test with a short and a slow number of repetitions."""
+    """Parametrise the number of repetitions of a test: a short version, and a slow one."""
     return pytest.mark.parametrize("count", [short, pytest.param(full, marks=pytest.mark.slow)])
 
 
 class Runs:
-    """Prepared runs, and the results of their uninterrupted training; each is computed once."""
+    """Cache of runs before training and after an uninterrupted training."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.text = write_text(folder)
-        self._made: dict[str, tuple[Path, Path]] = {}
+        self._cache: dict[str, tuple[Path, Path]] = {}
 
-    def made(self, kind: str, **options: Any) -> tuple[Path, Path]:
-        """Return an untrained run and the outcome of its uninterrupted training."""
+    def get(self, kind: str, **options: Any) -> tuple[Path, Path]:
+        """Return an untrained run and the same run after an uninterrupted training."""
         name = "-".join([kind, *(f"{key}={value}" for key, value in sorted(options.items()))])
-        if name not in self._made:
-            fresh = begin(self.text, kind, self.folder / name, **options)
-            whole = copied(fresh, self.folder / f"{name}, whole")
-            assert step_vectors(whole) == 0
-            self._made[name] = fresh, whole
-        return self._made[name]
+        if name not in self._cache:
+            untrained = create_run(self.text, kind, self.folder / name, **options)
+            trained = copy_run(untrained, self.folder / f"{name}, trained")
+            assert resume(trained) == 0
+            self._cache[name] = untrained, trained
+        return self._cache[name]
 
-    def fresh(self, kind: str, to: Path, **options: Any) -> Path:
-        return copied(self.made(kind, **options)[0], to)
+    def untrained(self, kind: str, to: Path, **options: Any) -> Path:
+        """Return a copy of an untrained run."""
+        return copy_run(self.get(kind, **options)[0], to)
 
     def outcome(self, kind: str, **options: Any) -> Outcome:
-        return outcome(self.made(kind, **options)[1])
+        """Return the final state of an uninterrupted training."""
+        return outcome(self.get(kind, **options)[1])
 
 
+# Folder in memory: faster than a disk, and equivalent for a killed process.
 MEMORY = Path("/dev/shm")
 
 
-def new_place() -> Iterator[Path]:
-    """A folder in memory if available, which is faster; killing a process does not depend on it."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
+def temporary_folder() -> Iterator[Path]:
+    """Yield a temporary folder, in memory if possible."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
+        yield Path(name)
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Runs]:
-    """The runs of this module. Torch uses one thread before the first fork, as threads do not survive a fork."""
+def runs() -> Iterator[Runs]:
+    """Return the cache of runs. Torch uses one thread before the first fork: children have no other threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    # Short samples suffice.
+    # Short samples save time.
     with patched(jobs, "SAMPLE_TOKENS", 4):
-        for folder in new_place():
-            yield Runs(folder)
+        for path in temporary_folder():
+            yield Runs(path)
     torch.set_num_threads(before)
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """An empty folder."""
-    yield from new_place()
+def folder() -> Iterator[Path]:
+    """Return an empty folder."""
+    yield from temporary_folder()
 
 
-# --- kills at random times: T1 --------------------------------------------------------------------------
+# --- kills at random times -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @counts(10, 200)
-def test_a_training_killed_again_and_again_ends_with_the_same_bits(
-    kind: str, count: int, made: Runs, place: Path
-) -> None:
+def test_a_training_with_many_kills_ends_with_the_same_bits(kind: str, count: int, runs: Runs, folder: Path) -> None:
     rng = random.Random(f"{kind} {count}")
-    strikes: list[Strike] = []
-    while not enough(strikes, count):
-        run = made.fresh(kind, place / "run")
-        train_through(run, rng, strikes, count)
-        assert outcome(run) == made.outcome(kind)
-    assert len({strike.step for strike in strikes}) >= 4, strikes
+    interruptions: list[Interruption] = []
+    while not has_enough(interruptions, count):
+        run = runs.untrained(kind, folder / "run")
+        train_with_kills(run, rng, interruptions, count)
+        assert outcome(run) == runs.outcome(kind)
+    assert len({interruption.step for interruption in interruptions}) >= 4, interruptions
 
 
-def one_more(trainer: loop.Trainer) -> None:
-    """Train each step on the batch of the next step."""
-    usual = trainer.job.loss
-    trainer.job.loss = lambda step, shard, shards: usual(step + 1, shard, shards)  # type: ignore[method-assign]
+def shift_batches(trainer: loop.Trainer) -> None:
+    """Use the batch of the following step in every step."""
+    job_loss = trainer.job.loss
+    trainer.job.loss = lambda step, shard, shards: job_loss(step + 1, shard, shards)  # type: ignore[method-assign]
 
 
-def one_ulp(run: Path) -> None:
+def change_one_ulp(run: Path) -> None:
+    """Change one parameter of the newest checkpoint by the smallest possible amount."""
+
     def change(arrays: dict[str, tensors.Array]) -> None:
         weight = arrays["encoder.embedding.weight"]
         weight[3, 3] = np.nextafter(weight[3, 3], np.float32(9))
 
-    rewrite(checkpoints(run)[-1], checkpoint.MODEL, change)
+    rewrite_arrays(checkpoints(run)[-1], checkpoint.MODEL, change)
 
 
-def forgets_a_moment(run: Path) -> None:
+def clear_a_moment(run: Path) -> None:
+    """Set one row of an optimizer moment of the newest checkpoint to zero."""
+
     def change(arrays: dict[str, tensors.Array]) -> None:
         arrays["encoder.embedding.weight.exp_avg"][3] = 0
 
-    rewrite(checkpoints(run)[-1], checkpoint.OPTIMIZER, change)
+    rewrite_arrays(checkpoints(run)[-1], checkpoint.OPTIMIZER, change)
 
 
 @pytest.mark.parametrize(
     "kind", ["transformer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in FAMILIES[:-1])]
 )
-def test_a_different_batch_dropout_mask_or_parameter_changes_the_bits(kind: str, made: Runs, place: Path) -> None:
-    """Control of the comparisons in this module: almost identical trainings are not equal."""
-    half = made.fresh(kind, place / "half")
-    assert step_vectors(half, should_stop=stopping_at(7)) == 0
-    expected = made.outcome(kind)
+def test_the_comparison_detects_another_batch_dropout_mask_moment_or_parameter(
+    kind: str, runs: Runs, folder: Path
+) -> None:
+    """Negative control of the comparisons of this module."""
+    stopped = runs.untrained(kind, folder / "stopped")
+    assert resume(stopped, should_stop=stop_after(7)) == 0
+    expected = runs.outcome(kind)
 
-    def gone_on(name: str, patch: AbstractContextManager[object], change: Callable[[Path], object]) -> Outcome:
-        run = copied(half, place / name)
+    def resume_with(name: str, patch: AbstractContextManager[object], change: Callable[[Path], object]) -> Outcome:
+        run = copy_run(stopped, folder / name)
         change(run)
         with patch:
-            assert step_vectors(run) == 0
+            assert resume(run) == 0
         return outcome(run)
 
-    real = loop.Trainer.run
+    original = loop.Trainer.run
 
-    def shifted(trainer: loop.Trainer) -> loop.StopReason:
-        one_more(trainer)
-        return real(trainer)
+    def run_shifted(trainer: loop.Trainer) -> loop.StopReason:
+        shift_batches(trainer)
+        return original(trainer)
 
-    nothing: Callable[[Path], object] = lambda run: None  # noqa: E731
-    still = patched(loop, "seeded_rng", lambda *key: seeded_rng("step", 0, 0))
-    assert gone_on("same", contextlib.nullcontext(), nothing) == expected
-    found = {
-        "order": gone_on("order", patched(loop.Trainer, "run", shifted), nothing),
-        "generator": gone_on("generator", still, nothing),
-        "moment": gone_on("moment", contextlib.nullcontext(), forgets_a_moment),
+    no_change: Callable[[Path], object] = lambda run: None  # noqa: E731
+    constant_seed = patched(loop, "seeded_rng", lambda *key: seeded_rng("step", 0, 0))
+    assert resume_with("same", contextlib.nullcontext(), no_change) == expected
+    outcomes = {
+        "order": resume_with("order", patched(loop.Trainer, "run", run_shifted), no_change),
+        "generator": resume_with("generator", constant_seed, no_change),
+        "moment": resume_with("moment", contextlib.nullcontext(), clear_a_moment),
     }
-    for name, other in found.items():
+    for name, other in outcomes.items():
         assert other.model != expected.model, name
         assert other.state != expected.state, name
         assert other.curve != expected.curve, name
-    one_ulp(place / "same")
-    assert outcome(place / "same").state != expected.state
+    change_one_ulp(folder / "same")
+    assert outcome(folder / "same").state != expected.state
 
 
-def stopping_at(step: int) -> Callable[[], bool]:
-    asked = itertools.count(1)
-    return lambda: next(asked) == step
+def stop_after(step: int) -> Callable[[], bool]:
+    """Return a callback that requests a stop at its n-th call, which follows the n-th step."""
+    calls = itertools.count(1)
+    return lambda: next(calls) == step
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_a_real_command_killed_again_and_again_ends_with_the_same_bits(kind: str, made: Runs, place: Path) -> None:
+def test_the_train_command_with_many_kills_ends_with_the_same_bits(kind: str, runs: Runs, folder: Path) -> None:
     options = {"steps": 300, "training.checkpoint_every": 10, "training.evaluate_every": 20}
     rng = random.Random(kind)
-    run = made.fresh(kind, place / "run", **options)
+    run = runs.untrained(kind, folder / "run", **options)
     command = [sys.executable, "-m", "satchel", "train", "--resume", str(run)]
-    reached, moved = 0, 0
+    reached, advances = 0, 0
     for _ in range(10):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
-        while step_of(run) <= reached and process.poll() is None and time.monotonic() < deadline:
+        while newest_step(run) <= reached and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.002)
         time.sleep(rng.uniform(0, 0.05))
         process.kill()
         if process.wait() == 0:
             break
-        moved += step_of(run) > reached
-        reached = step_of(run)
-    assert moved >= 5
-    assert step_vectors(run) in (0, FINISHED)
-    assert outcome(run) == made.outcome(kind, **options)
+        advances += newest_step(run) > reached
+        reached = newest_step(run)
+    assert advances >= 5
+    assert resume(run) in (0, FINISHED)
+    assert outcome(run) == runs.outcome(kind, **options)
 
 
-# --- kills at every system call of a save: T2, T15, T21 ------------------------------------------------------
+# --- kills at every system call of a save ----------------------------------------------------------
 
-# A short training with saves after steps 2, 4 and 6, each the best so far; each removes old checkpoints.
+# A training with saves after 2, 4 and 6 steps. Each is the best one so far and removes the previous checkpoint.
 SHORT: dict[str, Any] = {
     "steps": 6, "training.checkpoint_every": 2, "training.evaluate_every": 2, "training.keep": 1,
 }  # fmt: skip
@@ -251,10 +260,10 @@ SAVES = {"first": 1, "middle": 2, "last": 3}
 
 
 @contextlib.contextmanager
-def at_save(number: int, now: int, **moments: Fault) -> Iterator[None]:
+def at_save(number: int, current: int, **faults: Fault) -> Iterator[None]:
     """Inject faults into the system calls of one save."""
-    if now == number:
-        with faulty(**moments):
+    if current == number:
+        with faulty(**faults):
             yield
     else:
         yield
@@ -265,17 +274,17 @@ def calls_of_saves(run: Path, **options: Any) -> dict[int, list[str]]:
     names: dict[int, list[str]] = {}
 
     @contextlib.contextmanager
-    def counted(number: int) -> Iterator[None]:
+    def record(number: int) -> Iterator[None]:
         names[number] = []
         with faulty(before=lambda k, name: names[number].append(name)):
             yield
 
-    assert step_vectors(run, around=counted, **options) == 0
+    assert resume(run, around_save=record, **options) == 0
     return names
 
 
-def chosen(names: list[str], every: bool) -> list[int]:
-    """Return the indices of all system calls; or of the first of each kind and of all renames."""
+def select_calls(names: list[str], every: bool) -> list[int]:
+    """Return the numbers of all calls, or of the first of each kind, all renames and the last one."""
     return [
         k
         for k, name in enumerate(names, start=1)
@@ -283,204 +292,201 @@ def chosen(names: list[str], every: bool) -> list[int]:
     ]
 
 
-sweeps = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"])
+all_or_selected_calls = pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["selected", "every"]
+)
 
 
 @pytest.mark.parametrize("save", SAVES)
-@sweeps
-def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_one_before(
-    save: str, every: bool, made: Runs, place: Path
+@all_or_selected_calls
+def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_previous_save(
+    save: str, every: bool, runs: Runs, folder: Path
 ) -> None:
     number = SAVES[save]
-    names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT))[number]
+    names = calls_of_saves(runs.untrained("dan", folder / "counted", **SHORT))[number]
     assert {"mkdir", "open file", "write", "fsync", "rename", "replace"} <= set(names)
-    expected = made.outcome("dan", **SHORT)
-    lost: list[str] = []
+    expected = runs.outcome("dan", **SHORT)
+    errors: list[str] = []
     steps = []
-    for k in chosen(names, every):
+    for k in select_calls(names, every):
         for moment in ("before", "after") if every else ("after",):
             where = f"{moment} call {k} of {len(names)}, {names[k - 1]}"
-            run = made.fresh("dan", place / "run", **SHORT)
-            board = Board()
-            around = (
+            run = runs.untrained("dan", folder / "run", **SHORT)
+            monitor = Monitor()
+            around_save = (
                 partial(at_save, number, before=kill_at(k))
                 if moment == "before"
                 else partial(at_save, number, after=kill_at(k))
             )
-            assert wait_for(fork(partial(step_vectors, run, board, around))) == -signal.SIGKILL, where
-            assert board.phase == SAVING
-            steps.append(step_of(run))
-            again = Board()
+            assert wait_for(fork(partial(resume, run, monitor, around_save))) == -signal.SIGKILL, where
+            assert monitor.phase == SAVING
+            steps.append(newest_step(run))
+            second = Monitor()
             try:
-                # T15: the lock of a killed process is released.
-                assert step_vectors(run, again) in (0, FINISHED)
-                assert again.phase == STARTING or again.began >= board.saved
+                # The lock of a killed process does not count.
+                assert resume(run, second) in (0, FINISHED)
+                assert second.phase == STARTING or second.first_step >= monitor.saved_step
                 assert outcome(run) == expected
-                assert leftovers(run) == []
+                assert temporary_files(run) == []
             except (RunError, AssertionError) as error:
-                lost.append(f"{where}: {str(error)[:300]}")
-    assert not lost, f"{len(lost)} of {len(steps)}:\n" + "\n".join(lost)
-    # A checkpoint that exists is not lost; kills before and after its creation were tried.
+                errors.append(f"{where}: {str(error)[:300]}")
+    assert not errors, f"{len(errors)} of {len(steps)}:\n" + "\n".join(errors)
+    # One call completes the checkpoint; kills before and after it were tried.
     assert steps == sorted(steps)
     assert set(steps) == {2 * number - 2, 2 * number}
 
 
-def costs_by_step(costs: dict[int, float]) -> Callable[[loop.Trainer], None]:
-    """Return a function that replaces the validation losses of a training."""
-
-    def change(trainer: loop.Trainer) -> None:
-        trainer.job.validate = lambda: loop.ValidationResult(costs[trainer.state.step])  # type: ignore[method-assign]
-
-    return change
-
-
 @contextlib.contextmanager
-def believing(costs: dict[int, float]) -> Iterator[None]:
-    """Replace the validation losses, so that the best step is known."""
-    real = loop.Trainer.run
+def with_validation_losses(losses: dict[int, float]) -> Iterator[None]:
+    """Replace the validation losses of trainings by given losses by step."""
+    original = loop.Trainer.run
 
     def run(trainer: loop.Trainer) -> loop.StopReason:
-        costs_by_step(costs)(trainer)
-        return real(trainer)
+        trainer.job.validate = lambda: loop.ValidationResult(losses[trainer.state.step])  # type: ignore[method-assign]
+        return original(trainer)
 
     with patched(loop.Trainer, "run", run):
         yield
 
 
-# The second save, at step 4, is the best; the third removes checkpoints that are neither last nor best.
-BEST_IN_THE_MIDDLE = {2: 3.0, 4: 1.0, 6: 2.0, 8: 2.5}
+# Validation losses by step: the best is at step 4, the second save, which is kept in addition to the last one.
+BEST_AT_STEP_4 = {2: 3.0, 4: 1.0, 6: 2.0, 8: 2.5}
 FOUR_SAVES = {**SHORT, "steps": 8}
 
 
 @pytest.mark.parametrize("number", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
-@sweeps
-def test_the_best_parameters_survive_a_kill_at_any_call(number: int, every: bool, made: Runs, place: Path) -> None:
-    """T21: at any time, the required number of intact checkpoints exists, and the best one."""
-    with believing(BEST_IN_THE_MIDDLE):
-        names = calls_of_saves(made.fresh("dan", place / "whole", **FOUR_SAVES))[number]
-        expected = outcome(place / "whole")
+@all_or_selected_calls
+def test_the_best_checkpoint_survives_a_kill_at_any_call(number: int, every: bool, runs: Runs, folder: Path) -> None:
+    """At any time there are `training.keep` undamaged checkpoints, and the best is one of them."""
+    with with_validation_losses(BEST_AT_STEP_4):
+        names = calls_of_saves(runs.untrained("dan", folder / "uninterrupted", **FOUR_SAVES))[number]
+        expected = outcome(folder / "uninterrupted")
         best = checkpoint.folder_name(4)
-        assert arrays_of(place / "whole" / "model.safetensors") == arrays_of(
-            place / "whole" / checkpoint.FOLDER / best / checkpoint.MODEL
+        assert read_arrays(folder / "uninterrupted" / "model.safetensors") == read_arrays(
+            folder / "uninterrupted" / checkpoint.FOLDER / best / checkpoint.MODEL
         )
-        wrong: list[str] = []
-        for k in chosen(names, every):
+        errors: list[str] = []
+        for k in select_calls(names, every):
             where = f"call {k} of {len(names)}, {names[k - 1]}"
-            run = made.fresh("dan", place / "run", **FOUR_SAVES)
-            around = partial(at_save, number, after=kill_at(k))
-            assert wait_for(fork(partial(step_vectors, run, Board(), around))) == -signal.SIGKILL, where
-            sound = [path for path in checkpoints(run) if is_sound(path)]
-            kept_best = number == 2 or run / checkpoint.FOLDER / best in sound
-            if len(sound) < FOUR_SAVES["training.keep"] or not kept_best:
-                wrong.append(f"{where}: {[path.name for path in sound]} are left")
-            assert step_vectors(run) in (0, FINISHED)
+            run = runs.untrained("dan", folder / "run", **FOUR_SAVES)
+            around_save = partial(at_save, number, after=kill_at(k))
+            assert wait_for(fork(partial(resume, run, Monitor(), around_save))) == -signal.SIGKILL, where
+            undamaged = [path for path in checkpoints(run) if is_undamaged(path)]
+            has_best = number == 2 or run / checkpoint.FOLDER / best in undamaged
+            if len(undamaged) < FOUR_SAVES["training.keep"] or not has_best:
+                errors.append(f"{where}: only {[path.name for path in undamaged]} are undamaged")
+            assert resume(run) in (0, FINISHED)
             if outcome(run) != expected:
-                wrong.append(f"{where}: the model of the run is not the best one")
-    assert wrong == []
+                errors.append(f"{where}: the model file does not have the best parameters")
+    assert errors == []
 
 
-def is_sound(folder: Path) -> bool:
+def is_undamaged(path: Path) -> bool:
+    """Return whether all files of a checkpoint have the checksums of its manifest."""
     try:
-        for name in durable.read_manifest(folder):
-            durable.read_verified(folder, name, 1 << 30)
+        for name in durable.read_manifest(path):
+            durable.read_verified(path, name, 1 << 30)
     except RunError:
         return False
     return True
 
 
-@sweeps
-def test_incomplete_files_of_a_killed_save_are_removed(every: bool, made: Runs, place: Path) -> None:
-    """T21: an interruption saves after a step without a regular save; a second signal kills that save."""
-    names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT), should_stop=stopping_at(3))[2]
-    wrong: list[str] = []
-    left = 0
-    for k in chosen(names, every):
-        run = made.fresh("dan", place / "run", **SHORT)
-        around = partial(at_save, 2, after=kill_at(k))
-        child = fork(partial(step_vectors, run, Board(), around, should_stop=stopping_at(3)))
+@all_or_selected_calls
+def test_temporary_files_of_an_interrupted_save_are_removed_although_it_is_not_repeated(
+    every: bool, runs: Runs, folder: Path
+) -> None:
+    """A stop saves after a step that is not a regular save, so a resumed training does not repeat that save."""
+    names = calls_of_saves(runs.untrained("dan", folder / "counted", **SHORT), should_stop=stop_after(3))[2]
+    errors: list[str] = []
+    with_temporary_files = 0
+    for k in select_calls(names, every):
+        run = runs.untrained("dan", folder / "run", **SHORT)
+        around_save = partial(at_save, 2, after=kill_at(k))
+        child = fork(partial(resume, run, Monitor(), around_save, should_stop=stop_after(3)))
         assert wait_for(child) == -signal.SIGKILL
-        left += bool(leftovers(run))
-        assert step_vectors(run) == 0
-        assert outcome(run) == made.outcome("dan", **SHORT)
-        if found := leftovers(run):
-            wrong.append(f"call {k} of {len(names)}, {names[k - 1]}: {found}")
-    assert left > 3
-    assert wrong == []
+        with_temporary_files += bool(temporary_files(run))
+        assert resume(run) == 0
+        assert outcome(run) == runs.outcome("dan", **SHORT)
+        if names_left := temporary_files(run):
+            errors.append(f"call {k} of {len(names)}, {names[k - 1]}: {names_left}")
+    assert with_temporary_files > 3
+    assert errors == []
 
 
-# --- disk errors: T8, T9, T10 ---------------------------------------------------------------------
+# --- disk errors -----------------------------------------------------------------------------------
 
 CODES = [errno.ENOSPC, errno.EIO, errno.EDQUOT]
 
 
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
-@sweeps
-def test_a_save_that_fails_at_any_call_is_reported_and_training_continues(
-    code: int, every: bool, made: Runs, place: Path
+@all_or_selected_calls
+def test_a_save_that_fails_at_any_call_is_reported_and_the_training_continues(
+    code: int, every: bool, runs: Runs, folder: Path
 ) -> None:
-    names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT))[2]
-    expected = made.outcome("dan", **SHORT)
-    untold: list[str] = []
+    names = calls_of_saves(runs.untrained("dan", folder / "counted", **SHORT))[2]
+    expected = runs.outcome("dan", **SHORT)
+    unreported: list[str] = []
     failures = 0
-    ks = [k for k in chosen(names, every) if not names[k - 1].startswith("clear")]
+    ks = [k for k in select_calls(names, every) if not names[k - 1].startswith("clear")]
     for k in ks:
         where = f"call {k} of {len(names)}, {names[k - 1]}"
-        run = made.fresh("dan", place / "run", **SHORT)
+        run = runs.untrained("dan", folder / "run", **SHORT)
         notes: list[str] = []
-        is_done: list[bool] = []
+        is_saved: list[bool] = []
 
         @contextlib.contextmanager
-        def failing(number: int, k: int = k, run: Path = run, is_done: list[bool] = is_done) -> Iterator[None]:
+        def failing(number: int, k: int = k, run: Path = run, is_saved: list[bool] = is_saved) -> Iterator[None]:
             if number == 2:
                 with faulty(before=error_at(k, code)):
                     yield
-                assert leftovers(run) == []
+                assert temporary_files(run) == []
                 assert checkpoints(run)
-                assert all(map(is_sound, checkpoints(run)))
+                assert all(map(is_undamaged, checkpoints(run)))
                 model = tensors.read(run / "model.safetensors")[1]["step"]
-                is_done.append((step_of(run), model) == (4, "4"))
+                is_saved.append((newest_step(run), model) == (4, "4"))
             else:
                 yield
 
-        assert step_vectors(run, around=failing, note=notes.append) == 0, where
-        assert leftovers(run) == []
+        assert resume(run, around_save=failing, note=notes.append) == 0, where
+        assert temporary_files(run) == []
         assert outcome(run) == expected, where
-        told = any("could not save" in note and os.strerror(code) in note for note in notes)
-        # Failures to create an existing folder or to list an old one do not affect a save.
-        if not told and is_done == [False]:
-            untold.append(where)
-        failures += told
-    assert untold == []
+        is_reported = any("could not save" in note and os.strerror(code) in note for note in notes)
+        # An error of creating an existing folder or of listing an old checkpoint does not fail the save.
+        if not is_reported and is_saved == [False]:
+            unreported.append(where)
+        failures += is_reported
+    assert unreported == []
     assert failures >= 4
 
 
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
-def test_the_best_parameters_become_the_model_even_if_their_first_save_failed(
-    code: int, made: Runs, place: Path
+def test_the_model_file_equals_the_best_checkpoint_even_if_a_better_one_could_not_be_saved(
+    code: int, runs: Runs, folder: Path
 ) -> None:
-    """The parameters of a failed save are lost; the best parameters named by the run always exist."""
-    with believing(BEST_IN_THE_MIDDLE):
-        names = calls_of_saves(made.fresh("dan", place / "counted", **FOUR_SAVES))[2]
-        wrong: list[str] = []
+    """After a failed save, the best step is one that was saved."""
+    with with_validation_losses(BEST_AT_STEP_4):
+        names = calls_of_saves(runs.untrained("dan", folder / "counted", **FOUR_SAVES))[2]
+        errors: list[str] = []
         for k in (names.index("write") + 1, names.index("replace") + 1):
-            run = made.fresh("dan", place / "run", **FOUR_SAVES)
-            assert step_vectors(run, around=partial(at_save, 2, before=error_at(k, code))) == 0
+            run = runs.untrained("dan", folder / "run", **FOUR_SAVES)
+            assert resume(run, around_save=partial(at_save, 2, before=error_at(k, code))) == 0
             progress = checkpoint.read_newest(run).progress
-            model = arrays_of(run / "model.safetensors")
-            named = run / checkpoint.FOLDER / checkpoint.folder_name(progress["best_step"]) / checkpoint.MODEL
-            if not named.exists():
-                wrong.append(f"{names[k - 1]}: the best is step {progress['best_step']}, which nothing has kept")
-            elif arrays_of(named) != model:
-                wrong.append(f"{names[k - 1]}: the model of the run is not that of its best step")
-    assert wrong == []
+            model = read_arrays(run / "model.safetensors")
+            best = run / checkpoint.FOLDER / checkpoint.folder_name(progress["best_step"]) / checkpoint.MODEL
+            if not best.exists():
+                errors.append(f"{names[k - 1]}: the best step {progress['best_step']} has no checkpoint")
+            elif read_arrays(best) != model:
+                errors.append(f"{names[k - 1]}: the model file differs from the best checkpoint")
+    assert errors == []
 
 
 def command(*arguments: str | Path) -> int:
+    """Run a command in this process and return its exit code."""
     return command_line.run([str(argument) for argument in arguments])
 
 
-def refused_from(first: int, code: int = errno.ENOSPC) -> Fault:
-    """Return a fault: the disk is full from a given system call on."""
+def fail_from(first: int, code: int = errno.ENOSPC) -> Fault:
+    """Return a fault that raises an OSError at every call from the given one on, except removals."""
 
     def fault(number: int, name: str) -> None:
         if number >= first and not name.startswith("clear"):
@@ -489,96 +495,96 @@ def refused_from(first: int, code: int = errno.ENOSPC) -> Fault:
     return fault
 
 
-def test_only_a_failure_of_the_last_save_changes_the_exit_code(
-    made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_only_a_failed_last_save_changes_the_exit_code(
+    runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = {}
     for save, number in SAVES.items():
-        run = made.fresh("dan", place / save, **SHORT)
-        with watched(Board(), partial(at_save, number, before=refused_from(1))):
+        run = runs.untrained("dan", folder / save, **SHORT)
+        with monitored(Monitor(), partial(at_save, number, before=fail_from(1))):
             codes[save] = command("train", "--resume", run)
-        assert step_of(run) == (4 if save == "last" else 6)
-        said = capsys.readouterr().err
-        assert "could not save: " in said
-        assert os.strerror(errno.ENOSPC) in said
-        assert ("the last save failed" in said) == (save == "last")
-        assert leftovers(run) == []
+        assert newest_step(run) == (4 if save == "last" else 6)
+        stderr = capsys.readouterr().err
+        assert "could not save: " in stderr
+        assert os.strerror(errno.ENOSPC) in stderr
+        assert ("the last save failed" in stderr) == (save == "last")
+        assert temporary_files(run) == []
     assert codes == {"first": 0, "middle": 0, "last": 3}
 
 
-def test_an_interrupted_training_whose_save_fails_does_not_claim_to_be_saved(
-    made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_a_failed_save_after_a_signal_is_not_reported_as_saved(
+    runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = made.fresh("dan", place / "run", **SHORT)
+    run = runs.untrained("dan", folder / "run", **SHORT)
 
     @contextlib.contextmanager
-    def stopped_and_full(number: int) -> Iterator[None]:
+    def signal_then_full_disk(number: int) -> Iterator[None]:
         if number == 1:
             os.kill(os.getpid(), signal.SIGTERM)
             yield
         else:
-            with faulty(before=refused_from(1)):
+            with faulty(before=fail_from(1)):
                 yield
 
-    with watched(Board(), stopped_and_full):
+    with monitored(Monitor(), signal_then_full_disk):
         code = command("train", "--resume", run)
-    said = capsys.readouterr().err
-    assert step_of(run) == 2
-    assert "could not save" in said
-    assert "saved at step 3" not in said
+    stderr = capsys.readouterr().err
+    assert newest_step(run) == 2
+    assert "could not save" in stderr
+    assert "saved at step 3" not in stderr
     assert code == 3
 
 
-def test_training_continues_on_a_full_disk(place: Path, made: Runs) -> None:
-    disk = place / "disk"
+def test_a_training_continues_after_a_full_disk(folder: Path, runs: Runs) -> None:
+    disk = folder / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(disk)]
     if os.getuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("no disk can be mounted here")
+        pytest.skip("mounting a file system is not permitted")
     try:
-        run = made.fresh("dan", disk / "run", **SHORT)
+        run = runs.untrained("dan", disk / "run", **SHORT)
         filler = disk / "filler"
         notes: list[str] = []
 
         @contextlib.contextmanager
-        def full(number: int) -> Iterator[None]:
+        def fill_disk(number: int) -> Iterator[None]:
             if number == 2:
                 with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as handle:
                     while handle.write(b"x" * 4096):
                         pass
                 yield
-                assert step_of(run) == 2
-                assert leftovers(run) == []
+                assert newest_step(run) == 2
+                assert temporary_files(run) == []
                 filler.unlink()
             else:
                 yield
 
-        assert step_vectors(run, around=full, note=notes.append) == 0
+        assert resume(run, around_save=fill_disk, note=notes.append) == 0
         assert any("No space left on device" in note for note in notes)
-        assert outcome(run) == made.outcome("dan", **SHORT)
+        assert outcome(run) == runs.outcome("dan", **SHORT)
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def interrupted_at(made: Runs, to: Path, step: int = 5, **options: Any) -> Path:
-    """Return an interrupted run with two checkpoints."""
-    run = made.fresh("dan", to, **{**SHORT, "training.keep": 2, **options})
-    assert step_vectors(run, should_stop=stopping_at(step)) == 0
+def stopped_run(runs: Runs, to: Path, step: int = 5, **options: Any) -> Path:
+    """Return a run that was stopped after a step, with checkpoints of that step and of the previous one."""
+    run = runs.untrained("dan", to, **{**SHORT, "training.keep": 2, **options})
+    assert resume(run, should_stop=stop_after(step)) == 0
     assert [int(path.name[-3:]) for path in checkpoints(run)] == [step - 1, step]
     return run
 
 
 @contextlib.contextmanager
-def unreadable(folder: Path, at: str) -> Iterator[None]:
-    """Let opening or reading the files of a folder fail."""
-    real_open, real_file = os.open, open
+def unreadable(path: Path, at: str) -> Iterator[None]:
+    """Raise an OSError when a file of a folder is opened (at="open") or read (at="read")."""
+    original_open, original_file = os.open, open
 
-    def open_descriptor(path: Any, *args: Any, **options: Any) -> int:
-        if at == "open" and Path(path).parent == folder and Path(path).is_file():
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        return real_open(path, *args, **options)
+    def open_descriptor(file: Any, *args: Any, **options: Any) -> int:
+        if at == "open" and Path(file).parent == path and Path(file).is_file():
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(file))
+        return original_open(file, *args, **options)
 
-    class Bad(io.RawIOBase):
+    class FailingFile(io.RawIOBase):
         def __init__(self, descriptor: int) -> None:
             self._descriptor = descriptor
 
@@ -597,9 +603,9 @@ def unreadable(folder: Path, at: str) -> Iterator[None]:
             super().close()
 
     def open_file(file: Any, *args: Any, **options: Any) -> Any:
-        if at == "read" and isinstance(file, int) and Path(os.readlink(f"/proc/self/fd/{file}")).parent == folder:
-            return io.BufferedReader(Bad(file))
-        return real_file(file, *args, **options)
+        if at == "read" and isinstance(file, int) and Path(os.readlink(f"/proc/self/fd/{file}")).parent == path:
+            return io.BufferedReader(FailingFile(file))
+        return original_file(file, *args, **options)
 
     import builtins
 
@@ -609,275 +615,280 @@ def unreadable(folder: Path, at: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("at", ["open", "read"])
 def test_an_unreadable_checkpoint_is_reported_and_skipped(
-    at: str, made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+    at: str, runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = interrupted_at(made, place / "run")
-    board = Board()
-    with unreadable(checkpoints(run)[-1], at), watched(board):
+    run = stopped_run(runs, folder / "run")
+    monitor = Monitor()
+    with unreadable(checkpoints(run)[-1], at), monitored(monitor):
         assert command("train", "--resume", run) == 0
-    assert board.began == 4
-    said = capsys.readouterr().err
-    assert f"skipped a damaged checkpoint: {checkpoint.folder_name(5)}" in said
-    assert os.strerror(errno.EIO) in said
+    assert monitor.first_step == 4
+    stderr = capsys.readouterr().err
+    assert f"skipped a damaged checkpoint: {checkpoint.folder_name(5)}" in stderr
+    assert os.strerror(errno.EIO) in stderr
 
 
-def test_a_read_only_folder_is_an_error_before_training(made: Runs, place: Path) -> None:
-    """T10: the run folder must be writable, as a training without saves is useless."""
-    os.chmod(place, 0o755)
-    run = made.fresh("dan", place / "run", **SHORT)
-    text = place / "text.txt"
-    shutil.copy(made.text, text)
-    locked = place / "locked"
-    locked.mkdir()
-    for path in [locked, *run.rglob("*"), run]:
+def test_a_read_only_folder_is_refused_before_training(runs: Runs, folder: Path) -> None:
+    """This holds for the parent folder of a new run and for the folder of a resumed run."""
+    os.chmod(folder, 0o755)
+    run = runs.untrained("dan", folder / "run", **SHORT)
+    text = folder / "text.txt"
+    shutil.copy(runs.text, text)
+    read_only = folder / "read-only"
+    read_only.mkdir()
+    for path in [read_only, *run.rglob("*"), run]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    board = Board()
+    monitor = Monitor()
 
-    def tried(arguments: list[str | Path]) -> int:
+    def run_unprivileged(arguments: list[str | Path]) -> int:
         if os.getuid() == 0:  # root may write everywhere
             os.setgid(65534)
             os.setuid(65534)
-        with watched(board):
+        with monitored(monitor):
             return command(*arguments)
 
     model = ["--model", "dan", "--tokenizer", "char", "--steps", "3"]
-    beginnings: list[list[str | Path]] = [["train", text, *model, "-o", locked / "new"], ["train", "--resume", run]]
-    for arguments in beginnings:
-        code, said = told(partial(tried, arguments), place / "said")
-        assert code == 2, f"{arguments[:2]} ended with {code}: {said}"
-        cause, remedy = said.strip("\n").split("\n")[-2:]
+    commands: list[list[str | Path]] = [["train", text, *model, "-o", read_only / "new"], ["train", "--resume", run]]
+    for arguments in commands:
+        code, stderr = run_in_child(partial(run_unprivileged, arguments), folder / "stderr")
+        assert code == 2, f"{arguments[:2]} ended with {code}: {stderr}"
+        cause, remedy = stderr.strip("\n").split("\n")[-2:]
         assert cause.startswith("satchel: ")
         assert "Permission denied" in cause
         assert remedy.startswith("         ")
-        assert "Traceback" not in said
-    assert board.phase == STARTING
+        assert "Traceback" not in stderr
+    assert monitor.phase == STARTING
 
 
-def told(work: Callable[[], object], where: Path) -> tuple[int, str]:
-    """Run a function in a child process; return its exit status and its standard error."""
+def run_in_child(function: Callable[[], object], output: Path) -> tuple[int, str]:
+    """Call a function in a child process; return its exit code and stderr, which is written to `output`."""
 
     def child() -> object:
-        handle = where.open("w")
+        handle = output.open("w")
         os.dup2(handle.fileno(), 2)
         sys.stderr = handle
         try:
-            return work()
+            return function()
         finally:
             handle.flush()
 
     code = wait_for(fork(child))
-    return code, where.read_text()
+    return code, output.read_text()
 
 
-# --- signals: T4, T5, T6, T7 --------------------------------------------------------------------------------
+# --- signals ---------------------------------------------------------------------------------------
 
 
-def by_command(run: Path, board: Board, around: Callable[[int], Any] = lambda number: contextlib.nullcontext()) -> int:
-    """Resume a run by the command line, with its signal handlers; return the exit code."""
+def resume_by_command(run: Path, monitor: Monitor, around_save: SaveContext = no_context) -> int:
+    """Resume a run with the command line, including its signal handlers; return the exit code."""
     arguments = ["satchel", "train", "--resume", str(run)]
-    with watched(board, around), other_numbers(), patched(sys, "argv", arguments):
+    with monitored(monitor, around_save), random_global_seed(), patched(sys, "argv", arguments):
         try:
             command_line.main()
-        except SystemExit as left:
-            return int(left.code or 0)
+        except SystemExit as exit_:
+            return int(exit_.code or 0)
 
 
-NUMBERS = {signal.SIGTERM: 143, signal.SIGINT: 130}
+# Exit code of each signal.
+EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
-@pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(("number", "code"), EXIT_CODES.items(), ids=["SIGTERM", "SIGINT"])
 @counts(8, 50)
-def test_a_signal_at_any_time_saves_all_steps_and_ends_the_training(
-    number: int, code: int, count: int, made: Runs, place: Path
+def test_a_signal_at_any_time_saves_all_steps_and_ends_the_training_within_5_seconds(
+    number: int, code: int, count: int, runs: Runs, folder: Path
 ) -> None:
     rng = random.Random(number + count)
-    strikes: list[Strike] = []
-    late = 0
-    while not enough(strikes, count):
-        run = made.fresh("transformer", place / "run")
+    interruptions: list[Interruption] = []
+    finished = 0
+    while not has_enough(interruptions, count):
+        run = runs.untrained("transformer", folder / "run")
         reached = 0
         while True:
-            board = Board()
-            child = fork(partial(by_command, run, board))
-            strike(child, board, rng, number)
-            struck = Strike(board.phase, board.step)
+            monitor = Monitor()
+            child = fork(partial(resume_by_command, run, monitor))
+            interrupt(child, monitor, rng, number)
+            interruption = Interruption(monitor.phase, monitor.step)
             began = time.monotonic()
-            left = wait_for(child)
+            exit_code = wait_for(child)
             assert time.monotonic() - began < 5
-            if board.phase == STARTING:
-                break  # the training was finished
-            assert board.began == reached
-            reached = step_of(run)
-            assert reached == board.step, "a step was lost"
-            assert leftovers(run) == []
-            if left == 0:
-                late += 1
+            if monitor.phase == STARTING:
+                break  # the run was finished already
+            assert monitor.first_step == reached
+            reached = newest_step(run)
+            assert reached == monitor.step, "a step was lost"
+            assert temporary_files(run) == []
+            if exit_code == 0:
+                finished += 1
                 break
-            assert left == code
-            strikes.append(struck)
-        assert outcome(run) == made.outcome("transformer")
-    assert late
+            assert exit_code == code
+            interruptions.append(interruption)
+        assert outcome(run) == runs.outcome("transformer")
+    assert finished
 
 
 @contextlib.contextmanager
-def signalled(save: int, number: int, at: tuple[int, ...], now: int) -> Iterator[None]:
-    """Send this process a signal at given system calls of a save."""
+def signal_during_save(save: int, number: int, calls: tuple[int, ...], current: int) -> Iterator[None]:
+    """Send a signal to this process at the given system calls of a save."""
 
     def fault(k: int, name: str) -> None:
         del name
-        for _ in range(at.count(k)):
+        for _ in range(calls.count(k)):
             os.kill(os.getpid(), number)
 
-    with at_save(save, now, before=fault):
+    with at_save(save, current, before=fault):
         yield
 
 
-@pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
-@sweeps
-def test_a_signal_during_a_save_lets_it_finish(number: int, code: int, every: bool, made: Runs, place: Path) -> None:
-    names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT))[2]
-    ks = chosen(names, every)
+@pytest.mark.parametrize(("number", "code"), EXIT_CODES.items(), ids=["SIGTERM", "SIGINT"])
+@all_or_selected_calls
+def test_a_signal_during_a_save_does_not_interrupt_it(
+    number: int, code: int, every: bool, runs: Runs, folder: Path
+) -> None:
+    names = calls_of_saves(runs.untrained("dan", folder / "counted", **SHORT))[2]
+    ks = select_calls(names, every)
     for k in ks if every else sorted({ks[0], *ks[number % 2 :: 4], ks[-1]}):
-        run = made.fresh("dan", place / "run", **SHORT)
-        board = Board()
+        run = runs.untrained("dan", folder / "run", **SHORT)
+        monitor = Monitor()
         began = time.monotonic()
-        child = fork(partial(by_command, run, board, partial(signalled, 2, number, (k,))))
+        child = fork(partial(resume_by_command, run, monitor, partial(signal_during_save, 2, number, (k,))))
         assert wait_for(child) == code
         assert time.monotonic() - began < 5
-        # The save of step 4 was finished, followed by one save of the step in progress.
-        assert (board.saves, board.saved) == (3, 5)
-        assert step_of(run) == 5
-        assert all(map(is_sound, checkpoints(run)))
-        assert leftovers(run) == []
-        assert step_vectors(run) == 0
-        assert outcome(run) == made.outcome("dan", **SHORT)
+        # The save of step 4 is completed, followed by one of the step that was in progress.
+        assert (monitor.saves, monitor.saved_step) == (3, 5)
+        assert newest_step(run) == 5
+        assert all(map(is_undamaged, checkpoints(run)))
+        assert temporary_files(run) == []
+        assert resume(run) == 0
+        assert outcome(run) == runs.outcome("dan", **SHORT)
 
 
-@pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
-@sweeps
-def test_a_second_signal_exits_at_once_and_the_previous_checkpoint_is_intact(
-    number: int, code: int, every: bool, made: Runs, place: Path
+@pytest.mark.parametrize(("number", "code"), EXIT_CODES.items(), ids=["SIGTERM", "SIGINT"])
+@all_or_selected_calls
+def test_a_second_signal_ends_the_training_at_once_and_the_previous_checkpoint_is_undamaged(
+    number: int, code: int, every: bool, runs: Runs, folder: Path
 ) -> None:
-    names = calls_of_saves(made.fresh("dan", place / "counted", **SHORT))[2]
-    ks = chosen(names, every)
+    names = calls_of_saves(runs.untrained("dan", folder / "counted", **SHORT))[2]
+    ks = select_calls(names, every)
     reached = []
     for k in ks if every else sorted({ks[0], *ks[number % 2 :: 4], ks[-1]}):
-        run = made.fresh("dan", place / "run", **SHORT)
-        board = Board()
+        run = runs.untrained("dan", folder / "run", **SHORT)
+        monitor = Monitor()
         began = time.monotonic()
-        child = fork(partial(by_command, run, board, partial(signalled, 2, number, (1, k))))
-        wait_until(child, lambda board=board: board.saves == 2)  # type: ignore[misc]
+        child = fork(partial(resume_by_command, run, monitor, partial(signal_during_save, 2, number, (1, k))))
+        wait_until(child, lambda monitor=monitor: monitor.saves == 2)  # type: ignore[misc]
         began = time.monotonic()
         assert wait_for(child) == code
         assert time.monotonic() - began < 1
-        # It did not wait for the running save.
-        assert (board.phase, board.saves) == (SAVING, 2)
-        reached.append(step_of(run))
-        assert step_vectors(run) == 0
-        assert outcome(run) == made.outcome("dan", **SHORT)
+        # The training ended during the save.
+        assert (monitor.phase, monitor.saves) == (SAVING, 2)
+        reached.append(newest_step(run))
+        assert resume(run) == 0
+        assert outcome(run) == runs.outcome("dan", **SHORT)
     assert reached == sorted(reached)
     assert set(reached) == {2, 4}
 
 
-@pytest.mark.parametrize(("number", "code"), NUMBERS.items(), ids=["SIGTERM", "SIGINT"])
-def test_a_signal_in_the_first_step_saves_too(number: int, code: int, made: Runs, place: Path) -> None:
-    """The first step after a start must be saved too, as a step may take long."""
-    run = made.fresh("dan", place / "run", **SHORT)
-    real = loop.Trainer.run
+@pytest.mark.parametrize(("number", "code"), EXIT_CODES.items(), ids=["SIGTERM", "SIGINT"])
+def test_a_signal_in_the_first_step_saves_it(number: int, code: int, runs: Runs, folder: Path) -> None:
+    run = runs.untrained("dan", folder / "run", **SHORT)
+    original = loop.Trainer.run
 
-    def signalled_at_once(trainer: loop.Trainer) -> loop.StopReason:
-        usual = trainer.job.loss
+    def run_with_signal(trainer: loop.Trainer) -> loop.StopReason:
+        job_loss = trainer.job.loss
 
         def loss(step: int, shard: int, shards: int) -> Any:
             if step == 0:
                 os.kill(os.getpid(), number)
-            return usual(step, shard, shards)
+            return job_loss(step, shard, shards)
 
         trainer.job.loss = loss  # type: ignore[method-assign]
-        return real(trainer)
+        return original(trainer)
 
-    with patched(loop.Trainer, "run", signalled_at_once):
-        assert wait_for(fork(partial(by_command, run, Board()))) == code
-    assert step_of(run) == 1
-    assert step_vectors(run) == 0
-    assert outcome(run) == made.outcome("dan", **SHORT)
+    with patched(loop.Trainer, "run", run_with_signal):
+        assert wait_for(fork(partial(resume_by_command, run, Monitor()))) == code
+    assert newest_step(run) == 1
+    assert resume(run) == 0
+    assert outcome(run) == runs.outcome("dan", **SHORT)
 
 
 @counts(4, 40)
-def test_a_suspended_process_continues_with_identical_bits(count: int, made: Runs, place: Path) -> None:
+def test_a_suspended_training_continues_unchanged(count: int, runs: Runs, folder: Path) -> None:
     rng = random.Random(count)
-    strikes: list[Strike] = []
-    while len(strikes) < count:
-        run = made.fresh("gru", place / "run")
-        board = Board()
-        child = fork(partial(step_vectors, run, board))
+    interruptions: list[Interruption] = []
+    while len(interruptions) < count:
+        run = runs.untrained("gru", folder / "run")
+        monitor = Monitor()
+        child = fork(partial(resume, run, monitor))
         for _ in range(3):
-            if strike(child, board, rng, signal.SIGSTOP):
+            if interrupt(child, monitor, rng, signal.SIGSTOP):
                 time.sleep(0.05)
-                strikes.append(Strike(board.phase, board.step))
-                before = board.step, board.phase
+                interruptions.append(Interruption(monitor.phase, monitor.step))
+                before = monitor.step, monitor.phase
                 time.sleep(rng.uniform(0.05, 0.2))
-                assert (board.step, board.phase) == before, "it did not sleep"
+                assert (monitor.step, monitor.phase) == before, "the training was not suspended"
                 os.kill(child, signal.SIGCONT)
         assert wait_for(child) == 0
-        assert outcome(run) == made.outcome("gru")
-    assert {TRAINING, SAVING} & {strike.phase for strike in strikes}
+        assert outcome(run) == runs.outcome("gru")
+    assert {TRAINING, SAVING} & {interruption.phase for interruption in interruptions}
 
 
-def test_a_jumping_clock_changes_only_the_reported_time(made: Runs, place: Path) -> None:
+def test_a_jumping_clock_changes_only_the_recorded_times(runs: Runs, folder: Path) -> None:
     rng = random.Random(0)
-    run = made.fresh("gru", place / "run")
+    run = runs.untrained("gru", folder / "run")
     with patched(time, "perf_counter", lambda: rng.uniform(-1e6, 1e6)):
-        assert step_vectors(run) == 0
-    assert outcome(run) == made.outcome("gru")
+        assert resume(run) == 0
+    assert outcome(run) == runs.outcome("gru")
     seconds = [json.loads(line)["seconds"] for line in (run / "metrics.jsonl").read_bytes().strip().split(b"\n")]
     assert seconds != sorted(seconds)  # the clock jumped
 
 
-# --- damage: T11, T12, T14 ----------------------------------------------------------------------------------
+# --- damaged checkpoints ---------------------------------------------------------------------------
 
 
-class Damaged:
-    """A run with two checkpoints, of which the newest is damaged."""
+class DamagedRun:
+    """A run with two checkpoints, for repeated damage of the newest one."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
-        made = test_resume.trainer("learned", saved=test_resume.saving_to(run), evaluate_every=1000)
-        made.run()
-        self.before, self.newest = checkpoints(run)[-2:]
+        test_resume.trainer("learned", saved=test_resume.saving_to(run), evaluate_every=1000).run()
+        self.newest = checkpoints(run)[-1]
         self.files = {path.name: path.read_bytes() for path in sorted(self.newest.iterdir())}
-        self.again = test_resume.trainer("learned")
-        saving.restore(run, self.again)
-        assert self.again.state.step == 12
-        shutil.move(self.newest, run / "aside")
-        saving.restore(run, self.again)
-        self.expected = test_resume.bits(self.again)
-        shutil.move(run / "aside", self.newest)
+        self.trainer = test_resume.trainer("learned")
+        saving.restore(run, self.trainer)
+        assert self.trainer.state.step == 12
+        shutil.move(self.newest, run / "moved")
+        saving.restore(run, self.trainer)
+        self.expected = test_resume.bits(self.trainer)
+        shutil.move(run / "moved", self.newest)
 
-    def falls_back(self, name: str, data: bytes) -> str:
-        """Return the error for a file of the newest checkpoint with other contents."""
+    def restore_with(self, name: str, data: bytes) -> str:
+        """Replace a file of the newest checkpoint and restore.
+
+        Return "" if the previous checkpoint is restored and the damaged file is reported, otherwise an error.
+        """
         (self.newest / name).write_bytes(data)
         try:
-            told = saving.restore(self.run, self.again)
+            messages = saving.restore(self.run, self.trainer)
         except Exception as error:
             return f"{type(error).__name__}: {str(error)[:200]}"
         finally:
             (self.newest / name).write_bytes(self.files[name])
-        if self.again.state.step != 8 or test_resume.bits(self.again) != self.expected:
-            return f"went on from step {self.again.state.step}"
-        if len(told) != 1 or not told[0].startswith(self.newest.name):
-            return f"said {told}"
-        named = name in told[0] or name == durable.MANIFEST
-        return "" if named else f"did not name the file: {told[0]}"
+        if self.trainer.state.step != 8 or test_resume.bits(self.trainer) != self.expected:
+            return f"restored step {self.trainer.state.step}"
+        if len(messages) != 1 or not messages[0].startswith(self.newest.name):
+            return f"unexpected messages {messages}"
+        is_named = name in messages[0] or name == durable.MANIFEST
+        return "" if is_named else f"the message does not name the file: {messages[0]}"
 
 
 @pytest.fixture
-def damaged(place: Path) -> Damaged:
-    return Damaged(place / "run")
+def damaged(folder: Path) -> DamagedRun:
+    """Return a run for tests of damage."""
+    return DamagedRun(folder / "run")
 
 
-def places(data: bytes, rng: random.Random) -> Iterator[int]:
-    """Return random offsets in a file; half of them in its header, if it has one."""
+def random_offsets(data: bytes, rng: random.Random) -> Iterator[int]:
+    """Yield random byte offsets of a file, half of them in its header if it has one."""
     header = 8 + int.from_bytes(data[:8], "little")
     while True:
         yield rng.randrange(len(data))
@@ -886,105 +897,107 @@ def places(data: bytes, rng: random.Random) -> Iterator[int]:
 
 
 @counts(160, 1000)
-def test_a_flipped_bit_in_a_checkpoint_is_detected_and_the_previous_one_is_used(count: int, damaged: Damaged) -> None:
+def test_a_flipped_bit_in_a_checkpoint_is_detected_and_the_previous_checkpoint_is_used(
+    count: int, damaged: DamagedRun
+) -> None:
     rng = random.Random(count)
-    tried = 0
-    wrong: list[str] = []
+    attempts = 0
+    errors: list[str] = []
     for name, data in damaged.files.items():
-        for place in itertools.islice(places(data, rng), count // len(damaged.files)):
+        for offset in itertools.islice(random_offsets(data, rng), count // len(damaged.files)):
             bit = rng.randrange(8)
             changed = bytearray(data)
-            changed[place] ^= 1 << bit
-            tried += 1
-            if fault := damaged.falls_back(name, bytes(changed)):
-                wrong.append(f"{name}, bit {bit} of byte {place} of {len(data)}: {fault}")
-    assert tried == count
-    assert not wrong, f"{len(wrong)} of {count}:\n" + "\n".join(wrong[:20])
-    assert damaged.falls_back(name, data) == "went on from step 12"  # without a flipped bit
+            changed[offset] ^= 1 << bit
+            attempts += 1
+            if error := damaged.restore_with(name, bytes(changed)):
+                errors.append(f"{name}, bit {bit} of byte {offset} of {len(data)}: {error}")
+    assert attempts == count
+    assert not errors, f"{len(errors)} of {count}:\n" + "\n".join(errors[:20])
+    assert damaged.restore_with(name, data) == "restored step 12"  # without damage
 
 
 @counts(8, 50)
-def test_a_truncated_emptied_or_extended_checkpoint_is_detected(count: int, damaged: Damaged) -> None:
+def test_a_truncated_empty_or_extended_checkpoint_file_is_detected(count: int, damaged: DamagedRun) -> None:
     for name, data in damaged.files.items():
-        others = [data[: len(data) * part // count] for part in range(count)]
-        # A missing newline at the end of the manifest is not damage.
-        others += [data[:-2] if name == durable.MANIFEST else data[:-1], data + b"\0", data + data, bytes(len(data))]
-        for other in others:
-            assert not damaged.falls_back(name, other), f"{name}, {len(other)} of {len(data)} bytes"
+        variants = [data[: len(data) * part // count] for part in range(count)]
+        # A manifest without its final newline is valid.
+        variants += [data[:-2] if name == durable.MANIFEST else data[:-1], data + b"\0", data + data, bytes(len(data))]
+        for variant in variants:
+            assert not damaged.restore_with(name, variant), f"{name}, {len(variant)} of {len(data)} bytes"
 
 
 @pytest.mark.parametrize("name", [durable.MANIFEST, checkpoint.MODEL, checkpoint.OPTIMIZER, checkpoint.PROGRESS])
-def test_a_checkpoint_with_a_missing_file_is_detected(name: str, damaged: Damaged) -> None:
+def test_a_missing_file_of_a_checkpoint_is_detected(name: str, damaged: DamagedRun) -> None:
     (damaged.newest / name).unlink()
-    (told,) = saving.restore(damaged.run, damaged.again)
-    assert told.startswith(damaged.newest.name)
-    assert name in told
-    assert damaged.again.state.step == 8
+    (message,) = saving.restore(damaged.run, damaged.trainer)
+    assert message.startswith(damaged.newest.name)
+    assert name in message
+    assert damaged.trainer.state.step == 8
 
 
-def flip_the_middle(path: Path) -> None:
+def flip_a_bit(path: Path) -> None:
+    """Flip a bit of a file, 100 bytes before its end."""
     data = bytearray(path.read_bytes())
     data[-100] ^= 1
     path.write_bytes(data)
 
 
-def test_a_damaged_checkpoint_is_rewritten_when_its_step_is_repeated(made: Runs, place: Path) -> None:
-    """Otherwise intact checkpoints would be removed in its favour."""
-    run = interrupted_at(made, place / "run", step=5)
-    flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
-    flip_the_middle(checkpoints(run)[-2] / checkpoint.MODEL)
+def test_a_damaged_checkpoint_is_replaced_when_its_step_is_repeated(runs: Runs, folder: Path) -> None:
+    run = stopped_run(runs, folder / "run", step=5)
+    flip_a_bit(checkpoints(run)[-1] / checkpoint.MODEL)
+    flip_a_bit(checkpoints(run)[-2] / checkpoint.MODEL)
     with pytest.raises(RunError, match="all of its 2 checkpoints are damaged"):
-        step_vectors(run)
-    run = interrupted_at(made, place / "run", step=5)
-    flip_the_middle(checkpoints(run)[-1] / checkpoint.MODEL)
-    board = Board()
-    assert step_vectors(run, board, should_stop=stopping_at(1)) == 0
-    assert board.began == 4
-    assert step_of(run) == 5
-    assert all(map(is_sound, checkpoints(run)))
+        resume(run)
+    run = stopped_run(runs, folder / "run", step=5)
+    flip_a_bit(checkpoints(run)[-1] / checkpoint.MODEL)
+    monitor = Monitor()
+    assert resume(run, monitor, should_stop=stop_after(1)) == 0
+    assert monitor.first_step == 4
+    assert newest_step(run) == 5
+    assert all(map(is_undamaged, checkpoints(run)))
 
 
-def test_damaged_checkpoints_do_not_count_as_kept(made: Runs, place: Path) -> None:
-    run = interrupted_at(made, place / "run", step=5)
-    flip_the_middle(checkpoints(run)[-1] / checkpoint.OPTIMIZER)
-    # The next save is that of step 6; step 5 is not saved again.
-    assert step_vectors(run) == 0
-    sound = [int(path.name[-3:]) for path in checkpoints(run) if is_sound(path)]
-    assert sound[-2:] == [4, 6]
+def test_a_damaged_checkpoint_does_not_count_as_one_of_the_kept_ones(runs: Runs, folder: Path) -> None:
+    run = stopped_run(runs, folder / "run", step=5)
+    flip_a_bit(checkpoints(run)[-1] / checkpoint.OPTIMIZER)
+    # The resumed training saves step 6, not step 5.
+    assert resume(run) == 0
+    undamaged = [int(path.name[-3:]) for path in checkpoints(run) if is_undamaged(path)]
+    assert undamaged[-2:] == [4, 6]
 
 
-def test_if_all_checkpoints_are_damaged_each_is_reported_and_training_does_not_restart(
-    made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_if_all_checkpoints_are_damaged_each_is_reported_and_the_training_does_not_start(
+    runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = interrupted_at(made, place / "run")
+    run = stopped_run(runs, folder / "run")
     first, second = checkpoints(run)
     (first / checkpoint.PROGRESS).unlink()
     (second / checkpoint.MODEL).write_bytes(b"")
     before = contents(run)
-    board = Board()
-    with watched(board):
+    monitor = Monitor()
+    with monitored(monitor):
         assert command("train", "--resume", run) == 2
-    assert board.phase == STARTING
+    assert monitor.phase == STARTING
     assert contents(run) == before
-    said = capsys.readouterr().err
-    assert "all of its 2 checkpoints are damaged" in said
-    for path, name, why in (
+    stderr = capsys.readouterr().err
+    assert "all of its 2 checkpoints are damaged" in stderr
+    for path, name, cause in (
         (first, checkpoint.PROGRESS, os.strerror(errno.ENOENT)),
         (second, checkpoint.MODEL, "has 0 bytes"),
     ):
-        (line,) = (line for line in said.split("\n") if f"{path.name}: " in line)
+        (line,) = (line for line in stderr.split("\n") if f"{path.name}: " in line)
         assert name in line
-        assert why in line or "is damaged" in line
-    assert "Traceback" not in said
+        assert cause in line or "is damaged" in line
+    assert "Traceback" not in stderr
 
 
-def test_if_all_checkpoints_are_missing_training_does_not_restart(
-    made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_without_checkpoints_is_refused_and_not_changed(
+    runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for gone in ("those in the folder", "the folder"):
-        run = interrupted_at(made, place / "run")
+    for has_folder in (True, False):
+        run = stopped_run(runs, folder / "run")
         shutil.rmtree(run / checkpoint.FOLDER)
-        if gone == "those in the folder":
+        if has_folder:
             (run / checkpoint.FOLDER).mkdir()
         before = contents(run)
         assert command("train", "--resume", run) == 2
@@ -992,11 +1005,11 @@ def test_if_all_checkpoints_are_missing_training_does_not_restart(
         assert "no checkpoint" in capsys.readouterr().err
 
 
-# --- modified runs: T16 ------------------------------------------------------
+# --- runs that were changed after training started -------------------------------------------------
 
 
-def seal(run: Path) -> None:
-    """Update the manifest of a run to its changed files, as an attacker would."""
+def rewrite_manifest(run: Path) -> None:
+    """Update the sizes and checksums of the manifest."""
     manifest = json.loads((run / durable.MANIFEST).read_bytes())
     for name in manifest["files"]:
         path = run / name
@@ -1004,62 +1017,63 @@ def seal(run: Path) -> None:
     (run / durable.MANIFEST).write_text(json.dumps(manifest))
 
 
-def other_tokens(run: Path, made: Runs, place: Path) -> None:
-    text = place / "other.txt"
-    text.write_text(made.text.read_text()[::-1])
-    api.train(text, model="ngram", tokenizer=str(run), out=place / "other", valid=0.1)
-    shutil.copy(place / "other" / "tokens" / "train.safetensors", run / "tokens" / "train.safetensors")
+def other_tokens(run: Path, runs: Runs, folder: Path) -> None:
+    text = folder / "other.txt"
+    text.write_text(runs.text.read_text()[::-1])
+    api.train(text, model="ngram", tokenizer=str(run), out=folder / "other", valid=0.1)
+    shutil.copy(folder / "other" / "tokens" / "train.safetensors", run / "tokens" / "train.safetensors")
 
 
-def flipped_tokens(run: Path, made: Runs, place: Path) -> None:
-    flip_the_middle(run / "tokens" / "train.safetensors")
+def flipped_tokens(run: Path, runs: Runs, folder: Path) -> None:
+    flip_a_bit(run / "tokens" / "train.safetensors")
 
 
-def other_tokenizer(run: Path, made: Runs, place: Path) -> None:
-    text = place / "other.txt"
-    text.write_text(made.text.read_text().replace("T", "X"))
-    api.train(text, model="ngram", tokenizer="char", out=place / "other")
-    shutil.copy(place / "other" / "tokenizer.json", run / "tokenizer.json")
+def other_tokenizer(run: Path, runs: Runs, folder: Path) -> None:
+    text = folder / "other.txt"
+    text.write_text(runs.text.read_text().replace("T", "X"))
+    api.train(text, model="ngram", tokenizer="char", out=folder / "other")
+    shutil.copy(folder / "other" / "tokenizer.json", run / "tokenizer.json")
 
 
-def other_tokenizer_on_purpose(run: Path, made: Runs, place: Path) -> None:
-    other_tokenizer(run, made, place)
-    seal(run)
+def other_tokenizer_and_manifest(run: Path, runs: Runs, folder: Path) -> None:
+    other_tokenizer(run, runs, folder)
+    rewrite_manifest(run)
 
 
-def other_settings(run: Path, made: Runs, place: Path) -> None:
+def other_settings(run: Path, runs: Runs, folder: Path) -> None:
     path = run / "config.json"
     path.write_text(path.read_text().replace('"learning_rate": 0.01', '"learning_rate": 0.02'))
 
 
-def other_torch(run: Path, made: Runs, place: Path) -> None:
+def other_torch(run: Path, runs: Runs, folder: Path) -> None:
     path = run / "config.json"
     path.write_text(path.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "1.0"'))
-    seal(run)
+    rewrite_manifest(run)
 
 
+# Change of a run, and the part of the message that names it.
 CHANGES = {
     "the tokens of another text": (other_tokens, "train.safetensors"),
     "a flipped bit of the tokens": (flipped_tokens, "train.safetensors"),
     "another tokenizer": (other_tokenizer, "tokenizer.json"),
-    "another tokenizer and its manifest": (other_tokenizer_on_purpose, "tokenizer.json"),
+    "another tokenizer and its manifest": (other_tokenizer_and_manifest, "tokenizer.json"),
     "other settings": (other_settings, "config.json"),
     "another torch": (other_torch, "torch 1.0"),
 }
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_a_modified_run_is_not_resumed_and_the_modified_file_is_named(
-    kind: str, made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_a_changed_run_is_not_resumed_and_the_change_is_reported(
+    kind: str, runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    change, named = CHANGES[kind]
-    run = interrupted_at(made, place / "run")
-    change(run, made, place)
+    change, message = CHANGES[kind]
+    run = stopped_run(runs, folder / "run")
+    change(run, runs, folder)
     before = contents(run)
     assert command("train", "--resume", run) == 2
-    said = capsys.readouterr().err
-    assert named in said
-    assert "Traceback" not in said
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert "Traceback" not in stderr
     assert contents(run) == before
 
 
@@ -1068,38 +1082,37 @@ def test_a_modified_run_is_not_resumed_and_the_modified_file_is_named(
     [["--threads", "2"], ["--steps", "9"], ["--set", "training.learning_rate=1"], ["--seed", "3"], ["--model", "gru"]],
     ids=lambda options: options[0],
 )
-def test_resume_accepts_no_settings(
-    options: list[str], made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_settings_are_refused_when_resuming(
+    options: list[str], runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Otherwise the setting would be ignored without notice."""
-    run = interrupted_at(made, place / "run")
+    run = stopped_run(runs, folder / "run")
     assert command("train", "--resume", run, *options) == 2
     assert options[0] in capsys.readouterr().err
-    assert step_of(run) == 5
+    assert newest_step(run) == 5
 
 
-def test_a_resumed_run_keeps_its_number_of_threads(made: Runs, place: Path) -> None:
-    seen: set[int] = set()
+def test_a_resumed_run_keeps_its_number_of_threads(runs: Runs, folder: Path) -> None:
+    threads: set[int] = set()
 
     @contextlib.contextmanager
-    def asked(number: int) -> Iterator[None]:
-        seen.add(torch.get_num_threads())
+    def record(number: int) -> Iterator[None]:
+        threads.add(torch.get_num_threads())
         yield
 
-    run = interrupted_at(made, place / "run")
-    # Not in a child process, as threads do not survive a fork.
+    run = stopped_run(runs, folder / "run")
+    # In this process: a forked child would wait for threads that it does not have.
     torch.set_num_threads(2)
-    assert step_vectors(run, around=asked) == 0
-    assert seen == {1}
+    assert resume(run, around_save=record) == 0
+    assert threads == {1}
     assert torch.get_num_threads() == 2
-    assert outcome(run) == made.outcome("dan", **{**SHORT, "training.keep": 2})
+    assert outcome(run) == runs.outcome("dan", **{**SHORT, "training.keep": 2})
 
 
-# --- interruptions at every step: T17, T18, T19 ----------------------------------------------------------------
+# --- resuming after every step ---------------------------------------------------------------------
 
 
-RHYTHMS: dict[str, dict[str, Any]] = {
-    # 400 ids are 8 steps of 48: epochs end at steps 8 and 16 of 20, and the warm-up ends at step 5.
+SCHEDULES: dict[str, dict[str, Any]] = {
+    # An epoch of 400 ids has 8 steps: the epochs end at steps 8 and 16 of 20; warm-up ends at step 5.
     "epochs": {"steps": None, "epochs": 2.4, "warmup": 0.25, "decay": 0.5},
     "accumulate": {"steps": 10, "accumulate": 3, "batch_tokens": 96},
     "documents": {"steps": 12, "stream": False},
@@ -1107,245 +1120,254 @@ RHYTHMS: dict[str, dict[str, Any]] = {
 }
 
 
-def rhythm(name: str, **others: Any) -> loop.Trainer:
-    options = {**RHYTHMS[name], **others}
+def scheduled_trainer(name: str, **changes: Any) -> loop.Trainer:
+    """Return a trainer with one of the schedules."""
+    options = {**SCHEDULES[name], **changes}
     stream = options.pop("stream", True)
-    made = test_resume.trainer("modern" if name == "muon" else "gru", **options)
+    trainer = test_resume.trainer("modern" if name == "muon" else "gru", **options)
     if not stream:
         ids = test_resume.text()
         ids[::9] = ids[-1] = test_resume.END
-        assert isinstance(made.job, LanguageJob)
-        made.job = LanguageJob(
-            made.job.network, ids, test_resume.END, made.settings, stream=False, valid=made.job.valid
+        assert isinstance(trainer.job, LanguageJob)
+        trainer.job = LanguageJob(
+            trainer.job.network, ids, test_resume.END, trainer.settings, stream=False, valid=trainer.job.valid
         )
-    return made
+    return trainer
 
 
-@pytest.mark.parametrize("name", RHYTHMS)
-def test_a_training_can_be_stopped_after_every_step(name: str, place: Path) -> None:
-    whole = rhythm(name)
-    assert whole.run() == "finished"
-    steps = whole.state.step
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_training_resumed_after_any_step_ends_with_the_same_bits(name: str, folder: Path) -> None:
+    uninterrupted = scheduled_trainer(name)
+    assert uninterrupted.run() == "finished"
+    steps = uninterrupted.state.step
     if name == "epochs":
-        assert whole.job.steps_per_epoch * 2 < steps < whole.job.steps_per_epoch * 3
+        assert uninterrupted.job.steps_per_epoch * 2 < steps < uninterrupted.job.steps_per_epoch * 3
     for at in range(1, steps):
-        run = place / str(at)
-        first = rhythm(name, saved=test_resume.saving_to(run), stop=stopping_at(at), checkpoint_every=1000)
-        with other_numbers():
+        run = folder / str(at)
+        first = scheduled_trainer(name, saved=test_resume.saving_to(run), stop=stop_after(at), checkpoint_every=1000)
+        with random_global_seed():
             first.run()
-        second = rhythm(name)
+        second = scheduled_trainer(name)
         assert saving.restore(run, second) == ()
         assert second.state.step == at
         if at == 3:
-            control = rhythm(name)
+            control = scheduled_trainer(name)
             saving.restore(run, control)
             control.state.step += 1
             control.run()
-            assert test_resume.bits(control) != test_resume.bits(whole)
-        with other_numbers():
+            assert test_resume.bits(control) != test_resume.bits(uninterrupted)
+        with random_global_seed():
             second.run()
-        assert test_resume.bits(second) == test_resume.bits(whole), at
+        assert test_resume.bits(second) == test_resume.bits(uninterrupted), at
 
 
-def test_saves_validations_and_samples_do_not_change_the_losses(
-    made: Runs, place: Path, monkeypatch: pytest.MonkeyPatch
+def test_saves_validations_and_samples_do_not_change_the_training(
+    runs: Runs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends = {}
-    common: dict[int, set[str]] = {}
+    final_arrays = {}
+    losses_by_step: dict[int, set[str]] = {}
     for saves, validations, samples in [(1, 1, 0.0), (1, 1000, 30.0), (7, 1, 0.0), (7, 3, 30.0), (1000, 1000, 0.0)]:
-        monkeypatch.setattr(events, "SAMPLE_EVERY", samples)
+        monkeypatch.setattr(callbacks, "SAMPLE_EVERY", samples)
         options = {"training.checkpoint_every": saves, "training.evaluate_every": validations}
-        run = begin(made.text, "transformer", place / f"{saves}-{validations}-{samples}", **options)
-        assert step_vectors(run) == 0
+        run = create_run(runs.text, "transformer", folder / f"{saves}-{validations}-{samples}", **options)
+        assert resume(run) == 0
         last = checkpoints(run)[-1]
-        ends[saves, validations, samples] = arrays_of(last / checkpoint.MODEL) | arrays_of(last / checkpoint.OPTIMIZER)
+        final_arrays[saves, validations, samples] = read_arrays(last / checkpoint.MODEL) | read_arrays(
+            last / checkpoint.OPTIMIZER
+        )
         for step, (loss, _) in curve(run).items():
-            common.setdefault(step, set()).add(loss)
+            losses_by_step.setdefault(step, set()).add(loss)
         sampled = (run / "samples.jsonl").read_bytes().count(b"\n")
         assert sampled == len(curve(run)) if samples == 0 else sampled == 1
-    assert all(end == ends[1, 1, 0.0] for end in ends.values())
-    assert len(common) == STEPS
-    assert all(len(losses) == 1 for losses in common.values())
-    other = begin(made.text, "transformer", place / "other", **{"training.seed": 1})
-    assert step_vectors(other) == 0
-    assert arrays_of(checkpoints(other)[-1] / checkpoint.MODEL).items() != ends[1, 1, 0.0].items()
-    assert set(curve(other)[3]) & common[3] == set()
+    assert all(arrays == final_arrays[1, 1, 0.0] for arrays in final_arrays.values())
+    assert len(losses_by_step) == STEPS
+    assert all(len(losses) == 1 for losses in losses_by_step.values())
+    other = create_run(runs.text, "transformer", folder / "other", **{"training.seed": 1})
+    assert resume(other) == 0
+    assert read_arrays(checkpoints(other)[-1] / checkpoint.MODEL).items() != final_arrays[1, 1, 0.0].items()
+    assert set(curve(other)[3]) & losses_by_step[3] == set()
 
 
-# --- invalid losses: T23 ------------------------------------------------------------------------------
+# --- invalid losses and gradients ------------------------------------------------------------------
 
 
 def all_finite(trainer: loop.Trainer) -> bool:
-    own = saving.parameters(trainer.job.network)
-    remembered = trainer.optimizer.state()
-    return all(np.isfinite(array).all() for array in own.values()) and all(
-        bool(value.isfinite().all()) for value in remembered.values()
+    """Return whether all parameters and optimizer states are finite."""
+    parameters = saving.parameters(trainer.job.network)
+    states = trainer.optimizer.state()
+    return all(np.isfinite(array).all() for array in parameters.values()) and all(
+        bool(value.isfinite().all()) for value in states.values()
     )
 
 
 def infinite_row(trainer: loop.Trainer) -> None:
+    """Set one row of the gradient of the embedding to infinity."""
     assert isinstance(trainer.job, LanguageJob)
     gradient = trainer.job.network.encoder.embedding.weight.grad
     assert gradient is not None
     gradient[3] = math.inf
 
 
-def one_gradient(trainer: loop.Trainer) -> None:
+def nan_element(trainer: loop.Trainer) -> None:
+    """Set one element of the last gradient to NaN."""
     gradient = trainer.optimizer.parameters[-1].grad
     assert gradient is not None
     gradient.view(-1)[0] = math.nan
 
 
 @contextlib.contextmanager
-def spoiled(trainer: loop.Trainer, steps: set[int], spoil: Callable[[loop.Trainer], None]) -> Iterator[None]:
-    """Change the gradients between the backward pass and the check of their norm."""
-    real = torch.nn.utils.get_total_norm
+def changed_gradients(trainer: loop.Trainer, steps: set[int], change: Callable[[loop.Trainer], None]) -> Iterator[None]:
+    """Change the gradients of the given steps before their norm is computed."""
+    original = torch.nn.utils.get_total_norm
 
     def norm(gradients: Any) -> Any:
         if trainer.state.step in steps:
-            spoil(trainer)
-        return real(gradients)
+            change(trainer)
+        return original(gradients)
 
     with patched(torch.nn.utils, "get_total_norm", norm):
         yield
 
 
-BAD: dict[str, float | Callable[[loop.Trainer], None]] = {
+# Factor of the loss, or change of the gradients.
+INVALID: dict[str, float | Callable[[loop.Trainer], None]] = {
     "NaN loss": math.nan,
     "infinite loss": math.inf,
     "minus infinite loss": -math.inf,
     "a thousand times the loss": 1000.0,
-    "NaN in one gradient": one_gradient,
+    "NaN in one gradient": nan_element,
     "infinity in the gradient of one row": infinite_row,
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("kind", INVALID)
 @counts(10, 100)
-def test_steps_with_invalid_losses_are_skipped_without_an_update(kind: str, count: int) -> None:
-    bad = BAD[kind]
+def test_steps_with_invalid_losses_or_gradients_are_skipped_and_do_not_change_the_parameters(
+    kind: str, count: int
+) -> None:
+    invalid = INVALID[kind]
     rng = random.Random(f"{kind} {count}")
-    # In the first 25 steps there is no reference for spikes: a large loss updates the parameters.
-    first = 30 if bad == 1000.0 else 0
+    # Large losses are detected after 25 steps, when there are enough recent losses to compare with.
+    first = 30 if invalid == 1000.0 else 0
     steps = set(rng.sample(range(first, first + 3 * count), count))
-    made = test_resume.trainer("learned", steps=first + 3 * count, evaluate_every=1000)
-    usual = made.job.loss
-    weights: list[Any] = []
+    trainer = test_resume.trainer("learned", steps=first + 3 * count, evaluate_every=1000)
+    job_loss = trainer.job.loss
+    parameters: list[Any] = []
 
     def loss(step: int, shard: int, shards: int) -> Any:
-        if weights and step - 1 in steps:
-            assert test_resume.bits(made)[0] == weights[-1], "a step that is skipped changes nothing"
-        weights.append(test_resume.bits(made)[0])
-        assert all_finite(made)
-        found = usual(step, shard, shards)
-        return found._replace(total=found.total * bad) if isinstance(bad, float) and step in steps else found
+        if parameters and step - 1 in steps:
+            assert test_resume.bits(trainer)[0] == parameters[-1], "a skipped step changed the parameters"
+        parameters.append(test_resume.bits(trainer)[0])
+        assert all_finite(trainer)
+        result = job_loss(step, shard, shards)
+        return result._replace(total=result.total * invalid) if isinstance(invalid, float) and step in steps else result
 
-    made.job.loss = loss  # type: ignore[method-assign]
-    with spoiled(made, steps, bad) if callable(bad) else contextlib.nullcontext():
-        assert made.run() == "finished"
-    assert all_finite(made)
-    assert made.state.skipped == count
-    assert made.state.step == first + 3 * count
-    assert all(map(math.isfinite, made.state.recent))
-    # Control: the valid steps changed the parameters.
-    assert weights[0] != weights[-1]
+    trainer.job.loss = loss  # type: ignore[method-assign]
+    with changed_gradients(trainer, steps, invalid) if callable(invalid) else contextlib.nullcontext():
+        assert trainer.run() == "finished"
+    assert all_finite(trainer)
+    assert trainer.state.skipped == count
+    assert trainer.state.step == first + 3 * count
+    assert all(map(math.isfinite, trainer.state.recent))
+    # The other steps changed the parameters.
+    assert parameters[0] != parameters[-1]
 
 
-def test_a_large_loss_in_the_first_steps_leaves_the_parameters_finite() -> None:
-    made = test_resume.trainer("learned", steps=30, evaluate_every=1000)
-    usual = made.job.loss
+def test_large_losses_from_the_first_step_on_leave_the_parameters_finite() -> None:
+    trainer = test_resume.trainer("learned", steps=30, evaluate_every=1000)
+    job_loss = trainer.job.loss
 
     def loss(step: int, shard: int, shards: int) -> Any:
-        found = usual(step, shard, shards)
-        return found._replace(total=found.total * (1e30 if step % 3 == 0 else 1))
+        result = job_loss(step, shard, shards)
+        return result._replace(total=result.total * (1e30 if step % 3 == 0 else 1))
 
-    made.job.loss = loss  # type: ignore[method-assign]
-    made.run()
-    assert all_finite(made)
+    trainer.job.loss = loss  # type: ignore[method-assign]
+    trainer.run()
+    assert all_finite(trainer)
 
 
-def spoiling(steps: range) -> Callable[[], AbstractContextManager[None]]:
-    """Return a context in which the losses of given steps are NaN."""
-    real = loop.Trainer.run
+def nan_losses(steps: range) -> AbstractContextManager[None]:
+    """Return a context manager that makes the losses of the given steps of every training NaN."""
+    original = loop.Trainer.run
 
     def run(trainer: loop.Trainer) -> loop.StopReason:
-        usual = trainer.job.loss
+        job_loss = trainer.job.loss
 
         def loss(step: int, shard: int, shards: int) -> Any:
-            found = usual(step, shard, shards)
-            return found._replace(total=found.total * math.nan) if step in steps else found
+            result = job_loss(step, shard, shards)
+            return result._replace(total=result.total * math.nan) if step in steps else result
 
         trainer.job.loss = loss  # type: ignore[method-assign]
-        return real(trainer)
+        return original(trainer)
 
-    return lambda: patched(loop.Trainer, "run", run)
+    return patched(loop.Trainer, "run", run)
 
 
-def test_twenty_consecutive_skipped_steps_end_a_training_and_nineteen_do_not(
-    made: Runs, place: Path, capsys: pytest.CaptureFixture[str]
+def test_20_consecutive_skipped_steps_end_a_training_and_19_do_not(
+    runs: Runs, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {"steps": 40}
-    run = made.fresh("dan", place / "twenty", **options)
-    with spoiling(range(10, 30))():
+    run = runs.untrained("dan", folder / "twenty", **options)
+    with nan_losses(range(10, 30)):
         assert command("train", "--resume", run) == 2
-    said = capsys.readouterr().err
-    assert "20 consecutive steps were skipped, the last with loss nan" in said
-    assert "Traceback" not in said
-    assert all(map(is_sound, checkpoints(run)))
-    # Resumed without the fault, from a checkpoint during it, the training finishes.
-    assert 10 < step_of(run) < 30
-    assert step_vectors(run) == 0
-    run = made.fresh("dan", place / "nineteen", **options)
-    with spoiling(range(10, 29))():
+    stderr = capsys.readouterr().err
+    assert "20 consecutive steps were skipped, the last with loss nan" in stderr
+    assert "Traceback" not in stderr
+    assert all(map(is_undamaged, checkpoints(run)))
+    # Resumed from a checkpoint between the skipped steps, with valid losses, the training finishes.
+    assert 10 < newest_step(run) < 30
+    assert resume(run) == 0
+    run = runs.untrained("dan", folder / "nineteen", **options)
+    with nan_losses(range(10, 29)):
         assert command("train", "--resume", run) == 0
-    whole = outcome(run)
-    assert whole != made.outcome("dan", **options)
-    # Skipped steps are part of the state: a resumed training continues to skip.
+    uninterrupted = outcome(run)
+    assert uninterrupted != runs.outcome("dan", **options)
+    # The number of skipped steps is part of the saved state.
     for at in (12, 20, 28):
-        run = made.fresh("dan", place / "stopped", **options)
-        with spoiling(range(10, 29))():
-            assert step_vectors(run, should_stop=stopping_at(at)) == 0
-            assert step_vectors(run) == 0
-        assert outcome(run) == whole
+        run = runs.untrained("dan", folder / "stopped", **options)
+        with nan_losses(range(10, 29)):
+            assert resume(run, should_stop=stop_after(at)) == 0
+            assert resume(run) == 0
+        assert outcome(run) == uninterrupted
 
 
-def test_metrics_are_valid_json_without_a_loss(made: Runs, place: Path) -> None:
-    run = made.fresh("dan", place / "run")
-    with spoiling(range(EVALUATE_EVERY))():
-        assert step_vectors(run) == 0
+def test_metrics_are_valid_json_without_any_valid_loss(runs: Runs, folder: Path) -> None:
+    run = runs.untrained("dan", folder / "run")
+    with nan_losses(range(EVALUATE_EVERY)):
+        assert resume(run) == 0
     for line in (run / "metrics.jsonl").read_bytes().strip().split(b"\n"):
         durable.from_json(line, "metrics.jsonl")
 
 
-def test_an_incomplete_line_of_metrics_is_ignored(made: Runs, place: Path) -> None:
-    run = copied(made.made("dan")[1], place / "run")
-    whole = api.bits_by_step(satchel.load(run, task="lm"))
+def test_an_incomplete_line_of_the_metrics_is_ignored(runs: Runs, folder: Path) -> None:
+    run = copy_run(runs.get("dan")[1], folder / "run")
+    expected = api.bits_by_step(satchel.load(run, task="lm"))
     path = run / "metrics.jsonl"
     first, *others = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([first, b'{"step": 3, "sec', *others]) + b'{"step": 9')
-    assert api.bits_by_step(satchel.load(run, task="lm")) == whole
+    assert api.bits_by_step(satchel.load(run, task="lm")) == expected
 
 
-# --- loading during training, and out of memory: T25, T27 ---------------------------------------------------
+# --- loading during training, and lack of memory ---------------------------------------------------
 
 
 @counts(60, 1000)
-def test_a_run_can_be_loaded_at_any_time_during_training(count: int, made: Runs, place: Path) -> None:
+def test_a_run_can_be_loaded_at_any_time_during_training(count: int, runs: Runs, folder: Path) -> None:
     options = {"training.checkpoint_every": 1, "training.evaluate_every": 1}
-    run = begin(made.text, "dan", place / "run", 20 * count, **options)
-    board = Board()
-    child = fork(partial(step_vectors, run, board))
+    run = create_run(runs.text, "dan", folder / "run", 20 * count, **options)
+    monitor = Monitor()
+    child = fork(partial(resume, run, monitor))
     try:
-        assert wait_until(child, lambda: board.step > 3)
-        seen: set[str] = set()
+        assert wait_until(child, lambda: monitor.step > 3)
+        model_steps: set[str] = set()
         longest = 0
         for _ in range(count):
             assert is_running(child)
             model = satchel.load(run, task="lm")
-            seen.add(tensors.read(run / "model.safetensors")[1]["step"])
+            model_steps.add(tensors.read(run / "model.safetensors")[1]["step"])
             assert np.isfinite(model.score("The cat").logprobs).all()
-            *lines, torn = (run / "metrics.jsonl").read_bytes().split(b"\n")
-            del torn  # only the last line may be incomplete
+            *lines, incomplete = (run / "metrics.jsonl").read_bytes().split(b"\n")
+            del incomplete
             steps = [json.loads(line)["step"] for line in lines]
             assert steps == list(range(1, len(steps) + 1))
             assert len(steps) >= longest
@@ -1353,25 +1375,25 @@ def test_a_run_can_be_loaded_at_any_time_during_training(count: int, made: Runs,
     finally:
         os.kill(child, signal.SIGKILL)
         wait_for(child)
-    assert len(seen) >= 5, "it changed while it was looked at"
-    assert step_vectors(run, should_stop=stopping_at(1)) == 0
+    assert len(model_steps) >= 5, "the model did not change during the test"
+    assert resume(run, should_stop=stop_after(1)) == 0
 
 
-def test_out_of_memory_is_reported_and_the_checkpoint_is_intact(made: Runs, place: Path) -> None:
-    # On one thread, as threads do not survive a fork.
+def test_lack_of_memory_is_reported_and_does_not_change_the_run(runs: Runs, folder: Path) -> None:
+    # One thread, because a forked child does not have the threads of its parent.
     settings = {"training.batch_tokens": 1 << 20, "training.threads": 1}
-    big = begin(made.text, "transformer", place / "big", 6, **settings)
-    # A batch of a million tokens needs more than the available memory.
+    big = create_run(runs.text, "transformer", folder / "big", 6, **settings)
+    # A batch of a million tokens needs more than the limit.
 
-    def starved() -> int:
+    def run_with_limit() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + (64 << 20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         return command("train", "--resume", big)
 
     before = contents(big)
-    code, said = told(starved, place / "said")
-    assert "Traceback" not in said, said[-500:]
-    assert said.startswith("satchel: not enough memory")
+    code, stderr = run_in_child(run_with_limit, folder / "stderr")
+    assert "Traceback" not in stderr, stderr[-500:]
+    assert stderr.startswith("satchel: not enough memory")
     assert code == 2
     assert contents(big) == before
