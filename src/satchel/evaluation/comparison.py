@@ -82,10 +82,6 @@ class Comparison:
     def larger_is_better(self) -> bool:
         return self.metric in ("accuracy", "sentence_chrf")
 
-    @property
-    def unit(self) -> str:
-        return "rows" if self.larger_is_better else "documents or blocks"
-
     def values(self) -> tuple[list[str], list[list[str]]]:
         """Return the columns and rows of the table of runs as text."""
         rows = [[row.run, f"{row.value:.4f}", _format_interval(row.low, row.high, "")] for row in self.rows]
@@ -106,13 +102,13 @@ class Comparison:
 
     def notes(self) -> list[str]:
         """Return notes on the tables: groups of seeds, direction of the metric, and bootstrap units."""
-        better = "higher" if self.larger_is_better else "lower"
+        better, unit = ("higher", "rows") if self.larger_is_better else ("lower", "documents or blocks")
         return [
             *(
                 f"{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})"
                 for group in self.groups
             ),
-            f"{better} is better; paired bootstrap over {self.units:,} {self.unit}",
+            f"{better} is better; paired bootstrap over {self.units:,} {unit}",
         ]
 
     def document(self) -> dict[str, Any]:
