@@ -53,6 +53,7 @@ def test_language_models_and_taggers_have_a_lens(folder: Path) -> None:
     np.testing.assert_allclose(
         model.lens("the cat sat on").nats[-1, :-1], model.trace("the cat sat on").surprise, rtol=1e-5
     )
+    assert "image/svg+xml" in model.lens("the cat")._repr_mimebundle_()
     tagger = train(folder, "@counting", task="tag", settings={"data.size": 50})
     assert tagger.lens("a cat").predictions[-1] == tagger.tag("a cat").tags
     classifier = train(folder, "rows.tsv", model="transformer", tokenizer="word")

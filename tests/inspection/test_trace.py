@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from satchel.charts.figures import Figure
 from satchel.errors import DataError, SettingsError
 from satchel.inspection.trace import Trace, one_pair, text_batch
 from satchel.tasks.classification import ClassificationNetwork
@@ -218,3 +219,40 @@ def test_a_translator_traces_a_given_target_or_its_own_translation(folder: Path)
     long = model.trace("a" * 100, "b")
     assert len(long.source) == 64
     assert "only its first 63 tokens" in long.notes[0]
+
+
+# --- figures --------------------------------------------------------------------------------------------
+
+
+def test_a_trace_draws_one_head_or_all_heads(transformer: Any) -> None:
+    trace = transformer.trace("the cat sat")
+    one = trace.attention_map(layer=1, head=0)
+    assert "layer 1, head 0" in one.title
+    drawn = [row["value"] for rows in one.spec()["datasets"].values() for row in rows if "value" in row]
+    np.testing.assert_allclose(drawn, [trace.attention[1, 0].reshape(-1)], atol=1e-3)
+    names = {parameter["name"]: parameter for parameter in trace.attention_map().spec()["params"]}
+    assert len(names["layer"]["bind"]["options"]) == 3
+    assert len(names["head"]["bind"]["options"]) == 3
+    assert "bind" not in {each["name"]: each for each in trace.attention_map(layer=1).spec()["params"]}["layer"]
+    for figure in (trace.head_lines(), trace.head_lines(0, 1), trace.grid(), trace.grid(1), trace.surprise_strip()):
+        assert isinstance(figure, Figure)
+
+
+def test_a_translator_draws_its_cross_attention(folder: Path) -> None:
+    trace = train(folder, "@reverse", settings={"data.size": 50, "model.context": 64}).trace("abc", "cba")
+    maps = trace.maps("cross")
+    assert (maps.rows, maps.columns) == (trace.tokens, trace.source)
+    for figure in (trace.attention_map(which="cross"), trace.head_lines(which="source"), trace.grid(which="own")):
+        assert isinstance(figure, Figure)
+
+
+def test_unknown_layers_heads_and_texts_cannot_be_drawn(transformer: Any) -> None:
+    trace = transformer.trace("the cat sat")
+    for layer, head, message in ((None, 1, "give the layer too"), (7, None, "layers 0 to 1"), (0, 7, "heads 0 to 1")):
+        with pytest.raises(SettingsError, match=message):
+            trace.attention_map(layer, head)
+    with pytest.raises(SettingsError, match="own, source or cross"):
+        trace.attention_map(which="other")
+    for draw in (Trace.attention_map, Trace.head_lines, Trace.grid):
+        with pytest.raises(SettingsError, match="no self-attention"):
+            draw(Trace(["a"]))
