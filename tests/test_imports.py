@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-# Modules whose imports inside functions are not counted. Steps of a lesson display and save themselves by the
-# renderers, which depend on the steps.
-RENDERED_BY_OTHERS = {"satchel.lessons.steps"}
-
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
@@ -43,10 +39,7 @@ def top_level_imports(tree: ast.Module) -> set[str]:
 def graph() -> dict[str, set[str]]:
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
     # The root package holds the version only; its public names are imported on first use.
-    return {
-        name: (top_level_imports(tree) if name in RENDERED_BY_OTHERS else set(imports(tree))) - {name, "satchel"}
-        for name, tree in trees.items()
-    }
+    return {name: set(imports(tree)) - {name, "satchel"} for name, tree in trees.items()}
 
 
 def test_there_is_no_import_cycle_counting_imports_inside_functions() -> None:

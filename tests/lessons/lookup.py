@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from satchel.lessons.steps import Cell, Matrix, Step
+from satchel.lessons.arithmetic import Cell
+from satchel.lessons.steps import Matrix, Step
 
 
 def to_tensor(rows: Iterable[Iterable[Cell]], dtype: torch.dtype = torch.float32) -> Tensor:

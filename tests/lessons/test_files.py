@@ -20,7 +20,7 @@ import pytest
 from satchel import config
 from satchel.errors import SettingsError
 from satchel.lessons import LESSONS, Matrix, Step, Steps, files, latex, notebook, page
-from satchel.lessons.steps import format_cell
+from satchel.lessons.arithmetic import format_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Characters with a special meaning in one of the formats, and a letter that pdfLaTeX does not support.

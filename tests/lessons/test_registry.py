@@ -10,8 +10,9 @@ from satchel.api import plan
 from satchel.config import parse_assignments
 from satchel.errors import SettingsError
 from satchel.lessons import LESSONS
+from satchel.lessons.arithmetic import format_cell
 from satchel.lessons.items import ITEMS
-from satchel.lessons.steps import format_cell, is_correct, load_texts, text_lines
+from satchel.lessons.steps import is_correct, load_texts, text_lines
 
 # Settings at the limits of their ranges, or with other branches than the defaults.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from satchel.lessons.steps import Cell, Matrix, format_cell, format_setting, is_correct, text_lines
+from satchel.lessons.arithmetic import Cell, format_cell
+from satchel.lessons.steps import Matrix, format_setting, is_correct, text_lines
 
 
 @pytest.mark.item(104)

@@ -6,9 +6,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 Number = int | float | Fraction
+Cell = Number | str
 Vector = Sequence[Number]
 Rows = Sequence[Vector]
 
+# Largest denominator that is printed as a fraction rather than as a decimal number.
+LARGEST_DENOMINATOR = 64
 # Largest integer exponent for which a power is computed as a fraction.
 LARGEST_EXPONENT = 20
 
@@ -107,3 +110,17 @@ def _power(base: Number, exponent: Number) -> Number:
         return exact_base ** int(exponent)
     power: float = float(base) ** float(exponent)
     return power
+
+
+def format_cell(cell: Cell) -> str:
+    """Return a number as an integer, a fraction with a small denominator, or a decimal with up to four places."""
+    if isinstance(cell, (str, int)) or (isinstance(cell, Fraction) and cell.denominator <= LARGEST_DENOMINATOR):
+        return str(cell)
+    number = float(cell)
+    if number and abs(number) < 5e-4:
+        return f"{number:.1e}"
+    if abs(number) >= 1e4:
+        return f"{number:.4g}"
+    rounded = f"{number:.4f}"
+    # 0.99999 is printed as 1.0000 and not as 1, so that it differs from an exact 1.
+    return rounded if float(rounded).is_integer() and not number.is_integer() else rounded.rstrip("0").rstrip(".")

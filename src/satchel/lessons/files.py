@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 from satchel import durable
 from satchel.errors import SettingsError
 from satchel.lessons import latex, notebook, page
-from satchel.lessons.steps import Matrix, Step, Steps, format_cell
+from satchel.lessons.arithmetic import format_cell
 
 if TYPE_CHECKING:
     from satchel.charts.figures import Figure
+    from satchel.lessons.steps import Matrix, Step, Steps
 
 
-def figure(steps: Sequence[Step], title: str) -> "Figure":
+def figure(steps: "Sequence[Step]", title: str) -> "Figure":
     """Return the matrices of all steps on one slide, with one card per step that has any."""
     # Loaded here: altair takes 0.4 s, and most formats do not need it.
     from satchel.charts.cards import Card, CardMatrix, card_slide
 
-    def card_matrix(matrix: Matrix) -> CardMatrix:
+    def card_matrix(matrix: "Matrix") -> CardMatrix:
         cells = [[format_cell(cell) for cell in row] for row in matrix.values]
         return CardMatrix(matrix.name, cells, page.share_of_largest(matrix), matrix.rows, matrix.columns)
 
@@ -27,7 +28,7 @@ def figure(steps: Sequence[Step], title: str) -> "Figure":
     )
 
 
-WRITERS: dict[str, Callable[[Steps], bytes]] = {
+WRITERS: dict[str, Callable[["Steps"], bytes]] = {
     ".html": lambda steps: page.page(steps).encode(),
     ".svg": lambda steps: figure(steps, steps.lesson.title).svg("slides").encode(),
     ".png": lambda steps: figure(steps, steps.lesson.title).png("slides"),
@@ -45,7 +46,7 @@ def check_ending(path: Path) -> None:
         )
 
 
-def save(steps: Steps, path: Path) -> None:
+def save(steps: "Steps", path: Path) -> None:
     """Write the steps in the format of the file extension."""
     check_ending(path)
     durable.write_file(path, WRITERS[path.suffix](steps))

@@ -5,9 +5,13 @@ A matrix without labels is a bmatrix, a matrix with labels a \wordmatrix, which 
 
 import re
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from satchel.lessons.steps import Cell, Matrix, Step, Steps, format_cell
+from satchel.lessons.arithmetic import Cell, format_cell
 from satchel.text.display import visible
+
+if TYPE_CHECKING:
+    from satchel.lessons.steps import Matrix, Step, Steps
 
 # Largest denominator that is written as a fraction rather than as a decimal.
 LARGEST_DENOMINATOR = 99_999
@@ -40,7 +44,7 @@ PREAMBLE = r"""\documentclass{article}
 """
 
 
-def document(steps: Steps) -> str:
+def document(steps: "Steps") -> str:
     """Return a document with one section per step."""
     # `visible` escapes line breaks, which would end the comment.
     lines = [
@@ -57,7 +61,7 @@ def document(steps: Steps) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(step: Step) -> list[str]:
+def _section(step: "Step") -> list[str]:
     return [
         "",
         f"\\section*{{{escaped(step.title)}}}",
@@ -67,7 +71,7 @@ def _section(step: Step) -> list[str]:
     ]
 
 
-def matrix_body(matrix: Matrix) -> str:
+def matrix_body(matrix: "Matrix") -> str:
     """Return the LaTeX code of a matrix, for use in math mode."""
     rows = [[_number(cell) for cell in row] for row in matrix.values]
     if not matrix.rows and not matrix.columns:

@@ -1,13 +1,15 @@
 """Lessons as notebooks: the settings in the first cell, then one cell per step."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from satchel.lessons.steps import Step, Steps
+if TYPE_CHECKING:
+    from satchel.lessons.steps import Step, Steps
+
 
 Cell = dict[str, Any]
 
 
-def notebook(steps: Steps) -> dict[str, Any]:
+def notebook(steps: "Steps") -> dict[str, Any]:
     """Return the notebook that computes these steps, with its outputs."""
     lesson, settings = steps.lesson, dict(steps.settings)
     introduction = (
@@ -39,7 +41,7 @@ def _without_point(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
-def _code(name: str, source: str, count: int, output: Step | None = None) -> Cell:
+def _code(name: str, source: str, count: int, output: "Step | None" = None) -> Cell:
     """Return a code cell, with a step as its output."""
     data = {} if output is None else {"text/html": output._repr_html_(), "text/plain": output.title}
     result = {"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data}

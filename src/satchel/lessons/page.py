@@ -2,9 +2,13 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from satchel.charts import html
-from satchel.lessons.steps import Matrix, Step, Steps, format_cell
+from satchel.lessons.arithmetic import format_cell
+
+if TYPE_CHECKING:
+    from satchel.lessons.steps import Matrix, Step, Steps
 
 # Style of the steps in any page; text and background colours are inherited.
 STEPS_STYLE = """
@@ -31,7 +35,7 @@ PAGE_STYLE = """
 """
 
 
-def page(steps: Steps) -> str:
+def page(steps: "Steps") -> str:
     """Return the lesson as a page without scripts."""
     title = steps.lesson.title
     sections = "\n".join(f"<section>\n{_step(step, 'h2')}\n</section>" for step in steps)
@@ -46,12 +50,12 @@ def page(steps: Steps) -> str:
     return html.page(title, body, style=STEPS_STYLE + PAGE_STYLE)
 
 
-def fragment(steps: Sequence[Step]) -> str:
+def fragment(steps: "Sequence[Step]") -> str:
     """Return the steps as part of another page, including their style."""
     return f'<style>{STEPS_STYLE}</style>\n<div class="lesson">\n{_joined(_step(step, "h3") for step in steps)}\n</div>'
 
 
-def _step(step: Step, heading: str) -> str:
+def _step(step: "Step", heading: str) -> str:
     """Return a step; if it has a question, the text and the matrices are folded."""
     paragraphs = (f"<p>{html.escaped(part)}</p>" for part in step.text.split("\n") if part)
     body = _joined([*paragraphs, *map(_figure, step.matrices)])
@@ -60,7 +64,7 @@ def _step(step: Step, heading: str) -> str:
     return f"<{heading}>{html.escaped(step.title)}</{heading}>\n{body}"
 
 
-def _figure(matrix: Matrix) -> str:
+def _figure(matrix: "Matrix") -> str:
     """Return a matrix as a table, with its name above."""
     corner = "<td></td>" if matrix.rows else ""
     heads = "".join(f'<th scope="col">{html.escaped(label)}</th>' for label in matrix.columns)
@@ -89,7 +93,7 @@ def _cell(text: str, share: float | None) -> str:
     return f"<td{style}>{html.escaped(text)}</td>"
 
 
-def share_of_largest(matrix: Matrix) -> list[list[float | None]]:
+def share_of_largest(matrix: "Matrix") -> list[list[float | None]]:
     """Return each value divided by the largest magnitude, nan if it is not finite: the strength of its colour.
 
     All are None if the values are not comparable: with words among them, a single number, or a table of records

@@ -6,9 +6,9 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
-from satchel.lessons.arithmetic import Number, dot, exact
+from satchel.lessons.arithmetic import Number, dot, exact, format_cell
 from satchel.lessons.checks import check
-from satchel.lessons.steps import Step, build_step, format_cell, format_cells, matrix, vector
+from satchel.lessons.steps import Step, build_step, format_cells, matrix, vector
 
 LONGEST = 20
 LARGEST = 1_000_000

@@ -4,10 +4,21 @@ import math
 from fractions import Fraction
 from functools import partial
 
-from satchel.lessons.arithmetic import Number, Rows, attend, exact, identity, matmul, mean, multiply, transpose
+from satchel.lessons.arithmetic import (
+    Number,
+    Rows,
+    attend,
+    exact,
+    format_cell,
+    identity,
+    matmul,
+    mean,
+    multiply,
+    transpose,
+)
 from satchel.lessons.attention import describe_base, embed_letters
 from satchel.lessons.checks import check_above
-from satchel.lessons.steps import Matrix, Step, build_step, format_cell, matrix
+from satchel.lessons.steps import Matrix, Step, build_step, matrix
 
 step = partial(build_step, "self-attention")
 

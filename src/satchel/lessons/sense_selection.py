@@ -16,6 +16,7 @@ from satchel.lessons.arithmetic import (
     attend,
     dot,
     exact,
+    format_cell,
     matmul,
     mean,
     multiply,
@@ -24,7 +25,7 @@ from satchel.lessons.arithmetic import (
     weighted_sum,
 )
 from satchel.lessons.checks import check_above
-from satchel.lessons.steps import Matrix, Step, build_step, format_cell, matrix, vector
+from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
 
 step = partial(build_step, "sense-selection")
 

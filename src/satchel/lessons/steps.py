@@ -16,15 +16,11 @@ from pydantic import create_model
 
 from satchel import config
 from satchel.config import Settings
-from satchel.lessons.arithmetic import Number
-
-Cell = Number | str
+from satchel.lessons.arithmetic import Cell, format_cell
 
 # Tolerances of a numeric answer, relative and absolute: an answer rounded to two decimals is correct.
 RELATIVE_TOLERANCE = 0.02
 ABSOLUTE_TOLERANCE = 0.011
-# Largest denominator that is printed as a fraction rather than as a decimal number.
-LARGEST_DENOMINATOR = 64
 
 
 @dataclass(frozen=True)
@@ -172,20 +168,6 @@ class Lesson:
 
 
 # --- formatting ---------------------------------------------------------------------------------------
-
-
-def format_cell(cell: Cell) -> str:
-    """Return a number as an integer, a fraction with a small denominator, or a decimal with up to four places."""
-    if isinstance(cell, (str, int)) or (isinstance(cell, Fraction) and cell.denominator <= LARGEST_DENOMINATOR):
-        return str(cell)
-    number = float(cell)
-    if number and abs(number) < 5e-4:
-        return f"{number:.1e}"
-    if abs(number) >= 1e4:
-        return f"{number:.4g}"
-    rounded = f"{number:.4f}"
-    # 0.99999 is printed as 1.0000 and not as 1, so that it differs from an exact 1.
-    return rounded if float(rounded).is_integer() and not number.is_integer() else rounded.rstrip("0").rstrip(".")
 
 
 def format_cells(cells: Sequence[Cell]) -> str:
