@@ -1,1 +1,1 @@
-"""Looking at what models do: charts. Traces and lenses come here."""
+"""Inspection of trained models: one module per view with its results, based on the protocol `subject.Subject`."""

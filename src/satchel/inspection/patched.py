@@ -33,7 +33,7 @@ class PatchedSite(Site):
 
     @property
     def is_hooked(self) -> bool:
-        """True: values that are computed only for their site must be computed."""
+        """Whether the value of the site is used: always, also without a hook."""
         return True
 
 

@@ -303,7 +303,7 @@ class SenseUsage:
         self._amounts_TN = np.concatenate([amounts(backpack, piece) for piece in pieces])
 
     def shares(self, word: Sequence[int]) -> Floats | None:
-        """Return the share (N,) of each sense in the total that a word adds; None if it does not occur."""
+        """Return the share (N,) of each sense in the total length of the vectors of a word; None if it is absent."""
         _, amounts_PN = self._occurrences(word)
         totals_N = amounts_PN.sum(axis=0)
         return np.asarray(totals_N / max(totals_N.sum(), 1e-300)) if len(amounts_PN) else None
