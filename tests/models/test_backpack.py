@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from satchel.models.backpack import Backpack, published
 from satchel.models.build import build_encoder
-from satchel.models.costs import count, meta_device
+from satchel.models.costs import count
 from satchel.nn.sites import hooked, recording
 from satchel.training.optimizer import Optimizer
 from satchel.training.settings import TrainingSettings
@@ -42,7 +42,7 @@ def test_the_published_sizes_have_the_published_number_of_parameters(
     width: int, layers: int, heads: int, transformer: int, senses: int, weights: int, total: int
 ) -> None:
     settings = published(width=width, layers=layers, heads=heads, context=512, senses=16)
-    with meta_device():
+    with torch.device("meta"):
         encoder = Backpack(settings, 50264, causal=True)
 
     def parameters(module: nn.Module | None) -> int:

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from satchel.models.build import SIZES, build_encoder, size_tree
-from satchel.models.costs import count, meta_device
+from satchel.models.costs import count
 from satchel.models.presets import PRESETS, Preset
 from satchel.models.transformer import Transformer, gpt2
 from satchel.nn.sites import hooked, sites
@@ -15,7 +15,7 @@ from tests.models.encoders import SETTINGS, VOCABULARY
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_parameters_equal_those_of_the_modules(name: str) -> None:
-    with meta_device():
+    with torch.device("meta"):
         counted = count(build_encoder(SETTINGS[name], VOCABULARY, causal=True), 16)
     encoder = build_encoder(SETTINGS[name], VOCABULARY, causal=True)
     assert counted.parameters == sum(parameter.numel() for parameter in encoder.parameters())
@@ -46,7 +46,7 @@ def test_the_operations_equal_those_counted_by_torch(name: str) -> None:
 @pytest.mark.item(61)
 def test_the_feed_forward_network_has_two_thirds_of_a_block() -> None:
     settings = gpt2(width=512, layers=6, heads=8, bias=False, norm="none", positions="none")
-    with meta_device():
+    with torch.device("meta"):
         costs = {cost.component: cost for cost in count(Transformer(settings, 1000, causal=True), 128).components}
     assert costs["feed-forward"].parameters == 2 * costs["QKVO"].parameters == 6 * 8 * 512**2
     assert costs["embeddings"].parameters == 512_000
@@ -70,7 +70,7 @@ def test_the_sizes_of_gpt3_and_two_misprints() -> None:
     assert PRESETS["gpt3-175b"].count().parameters == pytest.approx(174.6e9, rel=1e-3)
     assert PRESETS["gpt3-xl"].count().parameters == pytest.approx(1.517e9, rel=1e-3)
     settings = gpt2(width=2048, layers=24, heads=16, context=2048)
-    with meta_device():
+    with torch.device("meta"):
         assert count(Transformer(settings, 50257, causal=True), 1).parameters == pytest.approx(1.3e9, rel=0.02)
     assert "16 heads" in PRESETS["gpt3-xl"].note
     assert "5120" in PRESETS["gpt3-13b"].note
@@ -84,5 +84,5 @@ def test_the_named_sizes_have_the_documented_number_of_parameters() -> None:
     # The paper's Transformers: V 50264, 512 positions.
     for name, total in (("micro", 30_145_536), ("mini", 71_886_080), ("small", 124_051_968)):
         settings = gpt2(**size_tree("transformer", name))
-        with meta_device():
+        with torch.device("meta"):
             assert count(Transformer(settings, 50264, causal=True), 1).parameters == total

@@ -4,10 +4,10 @@ Modules can be counted on PyTorch's `meta` device, which allocates no memory. An
 addition, so each element of a matrix costs two per token.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from satchel.nn.attention import MultiHead
@@ -16,19 +16,21 @@ from satchel.nn.positions import Learned
 from satchel.nn.recurrence import RecurrentLayer
 from satchel.nn.senses import SenseAttention, SenseNetwork
 
-ORDER = (
-    "embeddings",
-    "positions",
-    "QKVO",
-    "attention",
-    "feed-forward",
-    "recurrence",
-    "senses",
-    "sense weights",
-    "norms",
-    "logits",
-    "other",
-)
+# Components of modules, by type.
+COMPONENTS: dict[type[nn.Module], str] = {
+    SenseNetwork: "senses",
+    SenseAttention: "sense weights",
+    nn.LayerNorm: "norms",
+    nn.RMSNorm: "norms",
+    Learned: "positions",
+    nn.Embedding: "embeddings",
+    MultiHead: "QKVO",
+    FeedForward: "feed-forward",
+    RecurrentLayer: "recurrence",
+}
+# Order of the components in results.
+ORDER = ["embeddings", "positions", "QKVO", "attention", "feed-forward", "recurrence"]
+ORDER += ["senses", "sense weights", "norms", "logits", "other"]
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,14 @@ def count(network: nn.Module, length: int, tied_logits: nn.Embedding | None = No
     Sense vectors are counted once per token, although equal tokens share them. `tied_logits` is the embedding that a
     tied head uses as output matrix.
     """
-    parameters: dict[str, int] = {}
-    operations: dict[str, int] = {}
+    parameters: Counter[str] = Counter()
+    operations: Counter[str] = Counter()
     for component, parameter_count, operation_count in _parts(network, length):
-        parameters[component] = parameters.get(component, 0) + parameter_count
-        operations[component] = operations.get(component, 0) + operation_count
+        parameters[component] += parameter_count
+        operations[component] += operation_count
     if tied_logits is not None:
-        operations["logits"] = operations.get("logits", 0) + 2 * tied_logits.weight.numel()
-        parameters.setdefault("logits", 0)
-    names = [name for name in ORDER if name in parameters or name in operations]
-    return Costs(tuple(Cost(name, parameters[name], operations[name]) for name in names))
+        operations["logits"] += 2 * tied_logits.weight.numel()
+    return Costs(tuple(Cost(name, parameters[name], operations[name]) for name in ORDER if name in operations))
 
 
 def _parts(network: nn.Module, length: int) -> Iterator[tuple[str, int, int]]:
@@ -101,30 +101,8 @@ def _parts(network: nn.Module, length: int) -> Iterator[tuple[str, int, int]]:
 
 def _component(module: nn.Module, inherited: str) -> str:
     """Return the component of a module: by its type, or else that of its parent."""
-    match module:
-        case SenseNetwork():
-            return "senses"
-        case _ if inherited == "senses":
-            return inherited
-        case SenseAttention():
-            return "sense weights"
-        case nn.LayerNorm() | nn.RMSNorm():
-            return "norms"
-        case Learned():
-            return "positions"
-        case nn.Embedding() if inherited != "positions":
-            return "embeddings"
-        case MultiHead():
-            return "QKVO"
-        case FeedForward():
-            return "feed-forward"
-        case RecurrentLayer():
-            return "recurrence"
-        case nn.Linear() if inherited == "other":
-            return "feed-forward"
-    return inherited
-
-
-def meta_device() -> torch.device:
-    """Return the device on which tensors have shapes but no memory."""
-    return torch.device("meta")
+    if inherited in ("senses", "positions"):
+        return inherited
+    if isinstance(module, nn.Linear) and inherited == "other":
+        return "feed-forward"
+    return next((component for kind, component in COMPONENTS.items() if isinstance(module, kind)), inherited)

@@ -12,7 +12,7 @@ from satchel import tensors
 from satchel.errors import SettingsError
 from satchel.inspection.sites import site_paths
 from satchel.models.build import SIZES, size_tree
-from satchel.models.costs import Costs, meta_device
+from satchel.models.costs import Costs
 from satchel.ngram.tables import Table
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -64,7 +64,7 @@ class NetworkTask:
         """Return the names of the network's sites as used by traces, without allocating the network."""
         if isinstance(settings.model, CustomSettings):
             return []
-        with meta_device():
+        with torch.device("meta"):
             network = self.build(settings, Sizes(vocabulary, vocabulary, labels))
         return list(site_paths(network))
 

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
+import torch
 from torch import nn
 
 from satchel import tensors
 from satchel.errors import RunError, SettingsError
 from satchel.models.build import EncoderSettings, PairSettings, build_encoder
-from satchel.models.costs import Costs, count, meta_device
+from satchel.models.costs import Costs, count
 from satchel.models.encoder import CausalEncoder, Encoder
 from satchel.models.settings import ModelSettings
 from satchel.models.transformer import TransformerSettings
@@ -92,7 +93,7 @@ def encoder_costs(settings: EncoderRunSettings, vocabulary: int, *, causal: bool
     """Return the costs of an encoder; of a causal one, including the logits."""
     if isinstance(settings.model, CustomSettings):
         raise SettingsError("model.kind=own: the costs of an encoder defined by your program are unknown")
-    with meta_device():
+    with torch.device("meta"):
         encoder = build_encoder(settings.model, vocabulary, causal=causal)
     return count(encoder, getattr(settings.model, "context", 1), tied_logits=encoder.embedding if causal else None)
 
