@@ -8,6 +8,7 @@ files; reading verifies them.
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -64,20 +65,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 def append_line(path: Path, line: bytes) -> None:
     """Append a line to a file with a single write, so that readers never see a partial line."""
-    with _system_errors(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            # A killed process may have left an incomplete last line.
-            is_incomplete = os.path.getsize(path) > 0 and not _ends_with_newline(path)
-            os.write(descriptor, (b"\n" if is_incomplete else b"") + line + b"\n")
-        finally:
-            os.close(descriptor)
-
-
-def _ends_with_newline(path: Path) -> bool:
-    with open(path, "rb") as handle:
-        handle.seek(-1, os.SEEK_END)
-        return handle.read() == b"\n"
+    with _system_errors(path), open(path, "a+b", buffering=0) as handle:
+        # A killed process may have left an incomplete last line.
+        handle.seek(max(handle.tell() - 1, 0))
+        is_incomplete = handle.read(1) not in (b"", b"\n")
+        handle.write((b"\n" if is_incomplete else b"") + line + b"\n")
 
 
 def remove_folder(path: Path) -> None:
@@ -104,9 +96,7 @@ def check_writable(folder: Path) -> None:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on a folder. The operating system releases it when the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -279,10 +269,7 @@ def _seal(folder: Path, changing: Collection[str]) -> None:
             for path in files
         },
     }
-    with open(folder / MANIFEST, "xb") as handle:
-        handle.write(to_json(manifest))
-        handle.flush()
-        os.fsync(handle.fileno())
+    NewFolder(folder).write(MANIFEST, to_json(manifest))
     for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
         _sync_folder(path)
 
@@ -362,7 +349,7 @@ def _system_errors(target: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_regular(path: Path) -> Iterator[BinaryIO]:
+def open_regular(path: Path) -> Iterator[io.BufferedReader]:
     """Open a regular file for reading; symbolic links, pipes and devices raise RunError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -402,13 +389,19 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     return dict(manifest["files"])
 
 
-def read_verified(folder: Path, name: str, largest: int) -> bytes:
-    """Return the contents of a file in the folder after comparing size and sha256 with the manifest."""
+def is_intact(folder: Path, name: str, handle: io.BufferedIOBase) -> bool:
+    """Return whether the contents of a file in the folder have the size and sha256 given by the manifest."""
     entry = read_manifest(folder).get(name)
     if not isinstance(entry, dict):
         raise RunError(f"{name} is not in the manifest", where=str(folder / MANIFEST))
+    digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    return (entry.get("size"), entry.get("sha256")) == (handle.seek(0, os.SEEK_END), digest)
+
+
+def read_verified(folder: Path, name: str, largest: int) -> bytes:
+    """Return the contents of a file in the folder after comparing size and sha256 with the manifest."""
     data = read_file(folder / name, largest)
-    if len(data) != entry.get("size") or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
+    if not is_intact(folder, name, io.BytesIO(data)):
         raise RunError(
             "is damaged: its size or sha256 differs from the manifest",
             "restore the folder from a copy, or train it again",

@@ -212,7 +212,7 @@ def test_the_mean_of_senses_follows_the_parameters() -> None:
     encoder = small()
     for _ in range(2):
         with torch.no_grad():
-            expected = encoder.compute_senses(torch.arange(VOCABULARY)).mean(dim=0)
+            expected = encoder.sense_cache.compute(torch.arange(VOCABULARY)).mean(dim=0)
         torch.testing.assert_close(encoder.mean_senses(), expected, rtol=1e-12, atol=1e-12)
         assert encoder.mean_senses() is encoder.mean_senses()
         with torch.no_grad():

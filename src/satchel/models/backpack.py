@@ -111,8 +111,7 @@ class Backpack(CausalEncoder):
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the weighted sums of sense vectors (B, T, D)."""
         senses_UND, rows_BT = self.sense_cache(ids_BT)
-        sums: Tensor = self.encoded(self._weighted_sums(self.embed(ids_BT), senses_UND, rows_BT, keep_BT))
-        return sums
+        return self.encoded(self._weighted_sums(self.embed(ids_BT), senses_UND, rows_BT, keep_BT))
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the weighted sums for tokens with the given embeddings."""
@@ -151,15 +150,11 @@ class Backpack(CausalEncoder):
         """Return the mean (N, D) of each sense over the vocabulary, without gradients."""
         return self.sense_cache.mean()
 
-    def compute_senses(self, ids_U: Tensor) -> Tensor:
-        """Return the sense vectors (U, N, D) of tokens, without the cache."""
-        return self.sense_cache.compute(ids_U)
-
     def penalty(self, ids_BT: Tensor) -> Tensor | None:
         """Return `diversity` times the mean squared cosine similarity between the senses of a token."""
         if not self.settings.diversity or self.settings.senses == 1:
             return None
-        unit_UND = F.normalize(self.compute_senses(ids_BT.unique()), dim=-1)
+        unit_UND = F.normalize(self.sense_cache.compute(ids_BT.unique()), dim=-1)
         squares_U = (unit_UND @ unit_UND.transpose(-1, -2)).square().sum(dim=(1, 2))
         senses = self.settings.senses
         return self.settings.diversity * ((squares_U - senses) / (senses * (senses - 1))).mean()

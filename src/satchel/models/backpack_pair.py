@@ -83,9 +83,8 @@ class BackpackPair(PairModel):
         super().__init__(settings.width, settings.width)
         self.settings = settings
         self.context = settings.context
-        layers = settings.layers if settings.decoder_layers is None else settings.decoder_layers
         self.contextualiser = TransformerPair(
-            settings, source_vocabulary, vocabulary, layers=layers, shared=settings.shared
+            settings, source_vocabulary, vocabulary, layers=settings.decoder_layers, shared=settings.shared
         )
         width, senses = settings.width, settings.senses
         self.sense_attention = SenseAttention(width, senses)

@@ -1,5 +1,6 @@
 """Construction of encoders and pair models from settings, and named model sizes."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import Field
@@ -24,6 +25,15 @@ PairSettings = Annotated[
     RecurrentPairSettings | TransformerPairSettings | BackpackPairSettings, Field(discriminator="kind")
 ]
 
+# Encoders by kind.
+ENCODERS: dict[str, Callable[..., CausalEncoder]] = {
+    "dan": Dan,
+    "window": Window,
+    **dict.fromkeys(("rnn", "gru", "lstm"), Recurrent),
+    "transformer": Transformer,
+    "backpack": Backpack,
+}
+
 # Named sizes: width, layers, heads, context, senses; for recurrent encoders: width, layers.
 SIZES = {
     "nano": (128, 4, 4, 128, 8),
@@ -37,17 +47,7 @@ RECURRENT_SIZES = {"nano": (128, 1), "tiny": (256, 2), "micro": (512, 2), "mini"
 
 def build_encoder(settings: EncoderSettings, vocabulary: int, *, causal: bool) -> CausalEncoder:
     """Return an encoder with initial weights."""
-    match settings:
-        case DanSettings():
-            return Dan(settings, vocabulary, causal=causal)
-        case WindowSettings():
-            return Window(settings, vocabulary, causal=causal)
-        case RecurrentSettings():
-            return Recurrent(settings, vocabulary, causal=causal)
-        case BackpackSettings():  # a subclass of TransformerSettings
-            return Backpack(settings, vocabulary, causal=causal)
-        case TransformerSettings():
-            return Transformer(settings, vocabulary, causal=causal)
+    return ENCODERS[settings.kind](settings, vocabulary, causal=causal)
 
 
 def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) -> PairModel:
@@ -62,8 +62,9 @@ def build_pair(settings: PairSettings, source_vocabulary: int, vocabulary: int) 
             doubled = settings.model_copy(update={"context": 2 * settings.context})
             return DecoderOnly(Transformer(doubled, vocabulary, causal=True))
         case TransformerPairSettings():
-            layers = settings.layers if settings.decoder_layers is None else settings.decoder_layers
-            return TransformerPair(settings, source_vocabulary, vocabulary, layers=layers, shared=settings.shared)
+            return TransformerPair(
+                settings, source_vocabulary, vocabulary, layers=settings.decoder_layers, shared=settings.shared
+            )
 
 
 def size_tree(kind: str, size: str) -> dict[str, int]:

@@ -71,8 +71,7 @@ class Dan(CausalEncoder):
         if self.pairs is not None:
             previous_BT = torch.cat([previous_B[:, None], ids_BT[:, :-1]], dim=1)
             vectors = vectors + self.pairs(_bigram_hash(previous_BT, ids_BT, self.pairs.num_embeddings))
-        embedded: Tensor = self.embedded(vectors)
-        return embedded
+        return self.embedded(vectors)
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the output of the network for the mean at each position."""

@@ -68,13 +68,11 @@ class Encoder(Contextualiser):
 
     def embed(self, ids_BT: Tensor) -> Tensor:
         """Return the embeddings (B, T, D)."""
-        vectors: Tensor = self.embedded(self.embedding(ids_BT))
-        return vectors
+        return self.embedded(self.embedding(ids_BT))
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the encodings (B, T, D). `keep_BT` is False for padding, which follows the tokens of a row."""
-        encoded: Tensor = self.encoded(self.contextualise(self.embed(ids_BT), keep_BT))
-        return encoded
+        return self.encoded(self.contextualise(self.embed(ids_BT), keep_BT))
 
     def penalty(self, ids_BT: Tensor) -> Tensor | None:
         """Return a regularisation term per target, which training adds to the loss; None if there is none."""

@@ -1,6 +1,7 @@
 """Parameter counts of published models, beside those printed in the papers. presets.toml lists the models."""
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ class Preset:
 
     def count(self) -> Costs:
         """Return the costs of the model."""
-        builders = {"gpt3": _gpt, "vaswani": _pair, "backpack": _backpack}
+        builders: dict[str, Callable[..., Network]] = {"gpt3": _gpt, "vaswani": _pair, "backpack": _backpack}
         with torch.device("meta"):
             network, embedding, length = builders[self.name.split("-")[0]](*self.shape.values())
         return count(network, length, tied_logits=embedding)

@@ -150,8 +150,7 @@ class RecurrentPair(PairModel):
                 state_R1D, state = self._run_layers(torch.cat([x_R1D, outputs[-1]], dim=-1), state)
                 states.append(state_R1D)
             states_RTD, attended_RTD = torch.cat(states, dim=1), torch.cat(outputs, dim=1)
-        encoded: Tensor = self.encoded(self.dropout(torch.cat([states_RTD, attended_RTD], dim=-1)))
-        return encoded, state
+        return self.encoded(self.dropout(torch.cat([states_RTD, attended_RTD], dim=-1))), state
 
     def _run_layers(self, x_RTD: Tensor, state: RecurrentPairState) -> tuple[Tensor, RecurrentPairState]:
         following = []

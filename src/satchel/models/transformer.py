@@ -178,8 +178,7 @@ class TransformerContextualiser(Contextualiser):
             assert start + length <= self.context, f"found {start + length} positions, expected {self.context}"
         if self.positions is not None:
             x_BTD = x_BTD + self.positions(start, length).to(x_BTD)
-        dropped: Tensor = self.dropout(x_BTD)
-        return dropped
+        return self.dropout(x_BTD)
 
     def start(self, batch: int, memory: CrossAttentionMemory | None = None) -> TransformerState:
         """Return an empty KV cache."""

@@ -28,12 +28,18 @@ class TransformerPair(PairModel):
     """An encoder (`reader`) and a decoder (`writer`) with cross-attention (Vaswani et al., 2017)."""
 
     def __init__(
-        self, settings: TransformerSettings, source_vocabulary: int, vocabulary: int, *, layers: int, shared: bool
+        self,
+        settings: TransformerSettings,
+        source_vocabulary: int,
+        vocabulary: int,
+        *,
+        layers: int | None,
+        shared: bool,
     ) -> None:
         super().__init__(settings.width, settings.width)
         self.context = settings.context
         self.reader = Transformer(settings, source_vocabulary, causal=False)
-        decoder_settings = settings.model_copy(update={"layers": layers})
+        decoder_settings = settings.model_copy(update={"layers": settings.layers if layers is None else layers})
         # With a shared embedding, the decoder's is a placeholder.
         self.writer = Transformer(decoder_settings, 1 if shared else vocabulary, causal=True, cross_attention=True)
         if shared:
@@ -51,8 +57,7 @@ class TransformerPair(PairModel):
     def encode(self, target_BT: Tensor, memory: CrossAttentionMemory) -> Tensor:
         """Return the causal encodings of the targets (B, T, D)."""
         writer = self.writer
-        encoded: Tensor = writer.encoded(writer.contextualise(writer.embed(target_BT), memory=memory))
-        return encoded
+        return writer.encoded(writer.contextualise(writer.embed(target_BT), memory=memory))
 
     def start(self, memory: CrossAttentionMemory, rows: int = 1) -> TransformerState:
         """Return an empty KV cache; the target rows of a source share its memory."""

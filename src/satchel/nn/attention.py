@@ -188,8 +188,7 @@ class MultiHead(nn.Module):
         bias = self.positions(queries.shape[-2], keys.shape[-2]) if isinstance(self.positions, Alibi) else None
         attention = self._explicit if self.scores.is_hooked or self.weights.is_hooked else self._fused
         outputs_BHTV = self.outputs(attention(queries, keys, values, mask, causal, bias))
-        projected: Tensor = self.out(outputs_BHTV.transpose(1, 2).flatten(2))
-        return projected
+        return self.out(outputs_BHTV.transpose(1, 2).flatten(2))
 
     def read(self, memory_BSD: Tensor) -> KeyValues:
         """Return the keys and values of a memory, to attend to it repeatedly."""
@@ -202,8 +201,7 @@ class MultiHead(nn.Module):
     def _linear(self, x: Tensor, rows: slice | None = None) -> Tensor:
         """Return queries, keys and values of all heads, or the given rows of them."""
         if self.kind != "narrow":
-            projected: Tensor = self.project(x, rows)
-            return projected
+            return self.project(x, rows)
         weight: Tensor = self.project.weight
         bias: Tensor | None = self.project.bias
         if rows is not None:
@@ -248,8 +246,7 @@ class MultiHead(nn.Module):
             scores_BHTS = scores_BHTS + bias
         scores_BHTS = self.scores(scores_BHTS)
         weights_BHTS = self.weights(softmax(scores_BHTS, _combine_masks(mask, causal, queries, keys)))
-        outputs: Tensor = self.dropout(weights_BHTS) @ values
-        return outputs
+        return self.dropout(weights_BHTS) @ values
 
 
 def _combine_masks(mask: Tensor | None, causal: bool, queries: Tensor, keys: Tensor) -> Tensor | None:

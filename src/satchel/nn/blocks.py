@@ -36,8 +36,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Return the outputs (B, T, D)."""
-        outputs: Tensor = self.dropout(self.narrow(self.hidden(self._activate(self.widen(x_BTD)))))
-        return outputs
+        return self.dropout(self.narrow(self.hidden(self._activate(self.widen(x_BTD)))))
 
     def _activate(self, x: Tensor) -> Tensor:
         match self.activation:
@@ -121,8 +120,7 @@ class Block(nn.Module):
             x_BTD = self._add(x_BTD, self.dropout(update))
             x_BTD = x_BTD if pre else self.cross_norm(x_BTD)
         x_BTD = self._add(x_BTD, self.feedforward(self.feedforward_norm(x_BTD) if pre else x_BTD))
-        outputs: Tensor = self.output(x_BTD if pre else self.feedforward_norm(x_BTD))
-        return outputs
+        return self.output(x_BTD if pre else self.feedforward_norm(x_BTD))
 
     def _cross_attend(self, x_BTD: Tensor, memory: KeyValues, mask: Tensor | None) -> Tensor:
         assert self.cross is not None

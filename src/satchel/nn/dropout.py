@@ -1,5 +1,6 @@
 """Dropout with masks from random bytes, which are faster to draw than the floats of `torch.nn.Dropout`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,9 @@ BYTE_VALUES = 256
 
 class Dropout(nn.Module):
     """Sets a fraction of the activations to zero in training and scales up the others."""
+
+    # For type checkers: PyTorch declares that a call returns Any.
+    __call__: Callable[..., Tensor]
 
     def __init__(self, rate: float) -> None:
         super().__init__()

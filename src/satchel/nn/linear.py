@@ -4,6 +4,7 @@ The product of few rows with a large matrix is limited by memory bandwidth. It t
 if the matrix is in oneDNN's blocked layout.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,6 +24,9 @@ class Product(nn.Module):
     A cached layout is dropped when the version of its matrix changes, and when the mode switches: fused optimizers do
     not update versions.
     """
+
+    # For type checkers: PyTorch declares that a call returns Any.
+    __call__: Callable[..., Tensor]
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,6 +70,9 @@ class Product(nn.Module):
 class Linear(nn.Linear):
     """A linear layer that uses `Product`."""
 
+    # For type checkers: PyTorch declares that a call returns Any.
+    __call__: Callable[..., Tensor]
+
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__(inputs, outputs, bias)
         self.product = Product()
@@ -76,8 +83,7 @@ class Linear(nn.Linear):
         bias: Tensor | None = self.bias
         if rows is not None:
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        outputs: Tensor = self.product(x, weight, bias)
-        return outputs
+        return self.product(x, weight, bias)
 
 
 def _is_supported(x: Tensor, weight: Tensor) -> bool:

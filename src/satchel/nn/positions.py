@@ -16,9 +16,14 @@ WAVELENGTH_BASE = 10_000.0
 
 def sinusoids(length: int, width: int) -> Tensor:
     """Return sinusoidal position encodings (T, D) (Vaswani et al., 2017): sines at even, cosines at odd indices."""
-    pairs = torch.arange(0, width, 2, dtype=torch.float64)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] / WAVELENGTH_BASE ** (pairs / width)
+    angles = _angles(length, width)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].float()
+
+
+def _angles(length: int, width: int) -> Tensor:
+    """Return the angle (T, D / 2) of each position and pair of dimensions."""
+    pairs = torch.arange(0, width, 2, dtype=torch.float64)
+    return torch.arange(length, dtype=torch.float64)[:, None] / WAVELENGTH_BASE ** (pairs / width)
 
 
 class Learned(nn.Module):
@@ -67,9 +72,7 @@ class Rotary(nn.Module):
         length = x_BHTK.shape[-2]
         is_compatible = (self._rotations.dtype, self._rotations.device) == (x_BHTK.dtype, x_BHTK.device)
         if start + length > len(self._rotations) or not is_compatible:
-            angles = torch.arange(2 * (start + length), dtype=torch.float64)[:, None] / WAVELENGTH_BASE ** (
-                torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
-            )
+            angles = _angles(2 * (start + length), self.width)
             with torch.inference_mode(False):  # the table is also used in training
                 self._rotations = torch.stack([angles.cos(), angles.sin()], dim=1).to(
                     x_BHTK.device, x_BHTK.dtype, copy=True

@@ -74,11 +74,9 @@ class RecurrentLayer(nn.Module):
         """Compute the states step by step. The site has the gates (B, T, G, D) of both directions, concatenated."""
         directions = [self._run_direction(x_BTD, None, tuple(part[0] for part in state), "")]
         if self.net.bidirectional:
-            lengths_B = (
-                keep_BT.sum(dim=1).clamp(min=1)
-                if keep_BT is not None
-                else torch.full((len(x_BTD),), x_BTD.shape[1], device=x_BTD.device)
-            )
+            if keep_BT is None:
+                keep_BT = torch.ones(x_BTD.shape[:2], dtype=torch.bool, device=x_BTD.device)
+            lengths_B = keep_BT.sum(dim=1).clamp(min=1)
             reversed_BT = _reversed_positions(lengths_B, x_BTD.shape[1])
             reversed_x = torch.gather(x_BTD, 1, reversed_BT[..., None].expand_as(x_BTD))
             backward_state = tuple(part[1] for part in state)
@@ -118,20 +116,14 @@ class RecurrentLayer(nn.Module):
             new = new.relu() if self.nonlinearity == "relu" else new.tanh()
             return (new,), new[:, None]
         if self.cell == "gru":
-            (reset, update, new), (hidden_reset, hidden_update, hidden_new) = (
-                inputs_BG.chunk(3, -1),
-                recurrent_BG.chunk(3, -1),
-            )
+            reset, update, new = inputs_BG.chunk(3, -1)
+            hidden_reset, hidden_update, hidden_new = recurrent_BG.chunk(3, -1)
             reset, update = (reset + hidden_reset).sigmoid(), (update + hidden_update).sigmoid()
             new = (new + reset * hidden_new).tanh()
             return (new + update * (hidden - new),), torch.stack([reset, update, new], dim=1)
         input_gate, forget_gate, new, output_gate = (inputs_BG + recurrent_BG).chunk(4, -1)
-        input_gate, forget_gate, new, output_gate = (
-            input_gate.sigmoid(),
-            forget_gate.sigmoid(),
-            new.tanh(),
-            output_gate.sigmoid(),
-        )
+        input_gate, forget_gate, output_gate = (gate.sigmoid() for gate in (input_gate, forget_gate, output_gate))
+        new = new.tanh()
         memory = forget_gate * state[1] + input_gate * new
         return (output_gate * memory.tanh(), memory), torch.stack([input_gate, forget_gate, new, output_gate], dim=1)
 

@@ -23,6 +23,9 @@ _NO_HOOKS: Mapping["Site", Hook] = {}
 class Site(nn.Module):
     """A named point of a network. Code that computes a value only for its site checks `is_hooked` first."""
 
+    # For type checkers: PyTorch declares that a call returns Any.
+    __call__: Callable[..., Tensor]
+
     def forward(self, value: Tensor) -> Tensor:
         """Return the value, or its replacement by the hook."""
         hook = _hooks.get(_NO_HOOKS).get(self)

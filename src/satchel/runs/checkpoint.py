@@ -3,7 +3,6 @@
 The newest intact checkpoint is found by listing the folder; damaged checkpoints are skipped and reported.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -43,9 +42,9 @@ def write_checkpoint(
 ) -> None:
     """Write the checkpoint of a step, unless it exists and is intact."""
     target = run / FOLDER / folder_name(step)
-    if target.exists() and not _damage(target):
+    if target.exists() and not _is_damaged(target):
         return
-    with durable.new_folder(target, lambda folder: bool(_damage(folder))) as folder:
+    with durable.new_folder(target, _is_damaged) as folder:
         for name, arrays in ((MODEL, model), (OPTIMIZER, optimizer)):
             with folder.create(name) as handle:
                 tensors.write(handle, arrays, {"format": "satchel", "step": str(step)})
@@ -58,7 +57,7 @@ def prune(run: Path, keep: int, best: int) -> None:
     for path in reversed(_folders(run)):
         if intact >= keep and path.name != folder_name(best):
             durable.remove_folder(path)
-        elif not _damage(path):
+        elif not _is_damaged(path):
             intact += 1
 
 
@@ -112,26 +111,18 @@ def _verified(path: Path, name: str) -> dict[str, tensors.Array]:
 
 def _check(path: Path, name: str) -> None:
     """Raise an error if a file differs from the manifest; this also covers the headers of tensor files."""
-    entry = durable.read_manifest(path).get(name)
-    if not isinstance(entry, dict):
-        raise RunError(f"{name} is not in the manifest", where=str(path))
-    digest = hashlib.sha256()
     with durable.open_regular(path / name) as handle:
-        while part := handle.read(1 << 20):
-            digest.update(part)
-        size = handle.tell()
-    if size != entry.get("size") or digest.hexdigest() != entry.get("sha256"):
-        raise RunError("is damaged: its contents differ from the manifest", where=str(path / name))
+        if not durable.is_intact(path, name, handle):
+            raise RunError("is damaged: its contents differ from the manifest", where=str(path / name))
 
 
-def _damage(path: Path) -> str:
-    """Return the first fault of a checkpoint; empty if it is intact."""
+def _is_damaged(path: Path) -> bool:
     try:
         for name in (MODEL, OPTIMIZER, PROGRESS):
             _check(path, name)
-    except (RunError, OSError) as error:
-        return str(error)
-    return ""
+    except (RunError, OSError):
+        return True
+    return False
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:

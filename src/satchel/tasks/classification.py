@@ -45,8 +45,7 @@ class ClassificationNetwork(nn.Module):
     def forward(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the logits (B, C)."""
         encoded_BTD = encode_texts(self.encoder, ids_BT, keep_BT)
-        logits: Tensor = self.logits(self.head(self.pooled(pooled(encoded_BTD, keep_BT, self.pooling))))
-        return logits
+        return self.logits(self.head(self.pooled(pooled(encoded_BTD, keep_BT, self.pooling))))
 
     def loss(
         self,

@@ -28,8 +28,7 @@ class Gate(nn.Module):
 
     def forward(self, encoded: Tensor) -> Tensor:
         """Return the gate's logits (...) at encodings (..., D); the network's weight is their sigmoid."""
-        logits: Tensor = self.gate(self.linear(encoded).squeeze(-1))
-        return logits
+        return self.gate(self.linear(encoded).squeeze(-1))
 
     def fit(self, encoded_ND: Tensor, network_logprobs_N: Tensor, ngram_logprobs_N: Tensor) -> None:
         """Set the parameters that maximise the log-likelihood of the interpolation, minus the L2 penalty.

@@ -40,8 +40,7 @@ class LanguageHead(nn.Module):
 
     def forward(self, encoded_BTD: Tensor) -> Tensor:
         """Return the logits (B, T, V)."""
-        logits: Tensor = self.logits(self.product(encoded_BTD, self.weight))
-        return logits
+        return self.logits(self.product(encoded_BTD, self.weight))
 
     def loss(
         self,
@@ -168,7 +167,9 @@ class NetworkPredictor:
         if self.network.ngram is None:
             return Scores(logprobs)
         ngram = self.network.ngram.score(ids_T)
-        return Scores(interpolate(logprobs, ngram.logprobs, gates), {**ngram.notes, "gate": _sigmoid(gates)})
+        return Scores(
+            interpolate(logprobs, ngram.logprobs, gates), {**ngram.notes, "gate": np.exp(-np.logaddexp(0, -gates))}
+        )
 
     def fit_gate(self, ids_T: Ids, ngram_logprobs_T: Floats) -> None:
         """Fit the gate to text that neither the network nor the n-gram model was trained on.
@@ -284,8 +285,3 @@ def interpolate(network_logprobs: Floats, ngram_logprobs: Floats, gate_logits: F
         network_logprobs - np.logaddexp(0, -gate_logits), ngram_logprobs - np.logaddexp(0, gate_logits)
     )
     return mixture
-
-
-def _sigmoid(logits: Floats) -> Floats:
-    probabilities: Floats = np.exp(-np.logaddexp(0, -logits))
-    return probabilities

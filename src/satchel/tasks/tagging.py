@@ -23,8 +23,7 @@ class TaggingNetwork(nn.Module):
 
     def forward(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the logits (B, T, C)."""
-        logits: Tensor = self.logits(self.head(encode_texts(self.encoder, ids_BT, keep_BT)))
-        return logits
+        return self.logits(self.head(encode_texts(self.encoder, ids_BT, keep_BT)))
 
     def loss(
         self,

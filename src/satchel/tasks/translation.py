@@ -62,8 +62,7 @@ class TranslationNetwork(nn.Module):
 
     def scores(self, encoded: Tensor) -> Tensor:
         """Return the logits of all target tokens."""
-        logits: Tensor = self.logits(self.head(encoded))
-        return logits
+        return self.logits(self.head(encoded))
 
     def loss(self, batch: PairBatch, reduction: Reduction = "mean", *, smoothing: float = 0.0) -> Tensor:
         """Return the cross-entropy of the targets, without padding."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field, model_validator
 import torch
+from pydantic import Field, model_validator
 from torch import nn
 
 from satchel import tensors
