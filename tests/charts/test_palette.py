@@ -60,8 +60,8 @@ def test_interpolation_is_linear_between_the_steps() -> None:
     assert interpolated(LIGHT.sequential, 3 / 8) == LIGHT.sequential[3]
 
 
-def test_every_colour_of_the_package_is_in_the_palette_module() -> None:
+def test_every_colour_of_the_package_is_in_the_palette_file() -> None:
     package = Path(satchel.__file__).parent
     literal = re.compile(r"""["'\s:(]#([0-9a-fA-F]{6}|[0-9a-fA-F]{3})\b|rgb\(\d""")
-    files = itertools.chain(package.rglob("*.py"), package.rglob("*.css"))
-    assert [path.name for path in files if literal.search(path.read_text(encoding="utf-8"))] == ["palette.py"]
+    files = itertools.chain(package.rglob("*.py"), package.rglob("*.css"), package.rglob("*.toml"))
+    assert [path.name for path in files if literal.search(path.read_text(encoding="utf-8"))] == ["palette.toml"]

@@ -63,17 +63,15 @@ def attention_maps(rows: Sequence[str], columns: Sequence[str], maps: Maps, titl
     )
 
 
-def alignment(
-    source: Sequence[str], target: Sequence[str], values: npt.ArrayLike, *, signed: bool, title: str | None = None
-) -> Figure:
+def alignment(source: Sequence[str], target: Sequence[str], values: npt.ArrayLike, *, signed: bool) -> Figure:
     """Return the attention of target to source tokens; with `signed`, the contributions of source tokens."""
     rows, columns = ([word.strip() or word for word in words] for words in (target, source))
     largest = largest_magnitude(values)
-    default, scale = "Attention weights, target to source", _weight_scale(largest, len(source))
+    title, scale = "Attention weights, target to source", _weight_scale(largest, len(source))
     if signed:
-        default = "Contributions of source tokens to target logits"
+        title = "Contributions of source tokens to target logits"
         scale = ColourScale("contribution (logits)", largest, signed=True)
-    return _token_heatmap(rows, columns, values, scale, title or default, ("target token", "source token"))
+    return _token_heatmap(rows, columns, values, scale, title, ("target token", "source token"))
 
 
 def mask(rows: Sequence[str], columns: Sequence[str], allowed: npt.ArrayLike, title: str = "Attention mask") -> Figure:

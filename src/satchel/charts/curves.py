@@ -1,4 +1,4 @@
-"""Line charts: a measure by step, length, distance or n-gram order."""
+"""Charts of measures: curves by step, length, distance or n-gram order, and confidence intervals of runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 from satchel.charts.arrays import DIGITS, rounded
 from satchel.charts.figures import Figure
-from satchel.charts.labels import cut, legend_columns
+from satchel.charts.labels import cut, legend_columns, name_labels
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
@@ -81,13 +81,13 @@ def line_chart(
     )
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
-        coloured, size = base, _size(theme, stretch)
+        coloured, factor = base, theme.plot_scale * stretch
         line = base.mark_line()
         if len(names) > 1:
             legend = alt.Legend(
                 orient="bottom",
                 labelExpr="names[datum.value]",
-                columns=legend_columns(names, size["width"], theme),
+                columns=legend_columns(names, WIDTH * factor, theme),
                 symbolType="stroke",
                 symbolSize=2.5 * theme.font_size**2,
             )
@@ -104,14 +104,42 @@ def line_chart(
         for name, value in (baselines or {}).items():
             if np.isfinite(value):
                 layers += _baseline(name, value, theme)
-        return alt.layer(*layers).properties(**size).add_params(alt.param(name="names", value=names))
+        chart = alt.layer(*layers).properties(width=WIDTH * factor, height=HEIGHT * factor)
+        return chart.add_params(alt.param(name="names", value=names))
 
     return Figure(draw, title)
 
 
-def _size(theme: Theme, stretch: float) -> dict[str, float]:
-    factor = theme.plot_scale * stretch
-    return {"width": WIDTH * factor, "height": HEIGHT * factor}
+def comparison(
+    metric: str,
+    rows: Sequence[tuple[str, float, float, float]],
+    *,
+    larger_is_better: bool = False,
+    title: str = "Comparison of runs",
+) -> Figure:
+    """Return the value of each run as a point and its 95 % confidence interval (low, high) as a line."""
+    runs = name_labels([run for run, *_ in rows], 48)
+    numbers = rounded([interval for _, *interval in rows]) if rows else []
+    records = [
+        {"row": place, "run": runs.full[place], "value": value, "low": low, "high": high}
+        for place, (value, low, high) in enumerate(numbers)
+    ]
+    scale = alt.Scale(zero=False, padding=16)
+    axis = alt.Axis(tickCount=6, labelOverlap="parity")
+    tooltip = [alt.Tooltip("run:N"), *(alt.Tooltip(f"{field}:Q", format=".5~g") for field in ("value", "low", "high"))]
+
+    def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
+        step = 32 * theme.cell_scale
+        base = alt.Chart({"values": records}).encode(y=runs.y(theme, step), tooltip=tooltip)
+        intervals = base.mark_rule().encode(
+            x=alt.X("low:Q", title=visible(metric.replace("_", " ")), scale=scale, axis=axis),
+            x2=alt.X2(field="high"),
+        )
+        points = base.mark_point(size=0.7 * theme.font_size**2).encode(x=alt.X("value:Q", scale=scale))
+        chart = alt.layer(intervals, points).properties(width=WIDTH * theme.plot_scale * stretch, height=alt.Step(step))
+        return chart.add_params(*runs.parameters("rows"))
+
+    return Figure(draw, title, [f"{'higher' if larger_is_better else 'lower'} is better; lines: 95 % CI"])
 
 
 def _baseline(name: str, value: float, theme: Theme) -> list[alt.Chart]:

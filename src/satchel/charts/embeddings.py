@@ -54,14 +54,16 @@ def embedding_map(
     fields = [field for field in ("word", "group", "nearest") if records and field in records[0]]
     group_names = list(dict.fromkeys(record["group"] for record in records)) if "group" in fields else []
 
+    x_scale, y_scale = (alt.Scale(domain=list(_extent(axis)), nice=False, zero=False) for axis in points.T)
+
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
         size, factor = theme.font_size, theme.plot_scale * stretch * (1.0 if len(labels) <= FEW else 1.5)
         width, height = WIDTH * factor, HEIGHT * factor
         sides = _label_sides(labels, points, width, height, size)
         placed = [record | {"side": side} for record, side in zip(records, sides, strict=True)]
         base = alt.Chart({"values": placed}).encode(
-            x=alt.X("x:Q", axis=None, scale=_scale(points[:, 0])),
-            y=alt.Y("y:Q", axis=None, scale=_scale(points[:, 1])),
+            x=alt.X("x:Q", axis=None, scale=x_scale),
+            y=alt.Y("y:Q", axis=None, scale=y_scale),
             tooltip=[f"{field}:N" for field in fields],
         )
         if group_names:
@@ -130,10 +132,6 @@ def _extent(values: Numbers) -> tuple[float, float]:
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     margin = MARGIN * (high - low) or 1.0
     return low - margin, high + margin
-
-
-def _scale(values: Numbers) -> alt.Scale:
-    return alt.Scale(domain=list(_extent(values)), nice=False, zero=False)
 
 
 def _pixels(values: Numbers, length: float) -> Numbers:

@@ -27,14 +27,6 @@ TITLE_CHARACTER = 0.72
 # Minimum width at which titles are wrapped if no width of the figure is given, in pixels.
 TITLE_WIDTH = 640
 
-CHART_STYLE = """
-.choices { display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; margin: 0 8px; }
-.choices label { display: flex; align-items: center; gap: 0.5rem; }
-.choices select, .choices input { font: inherit; }
-.vega-embed { max-width: 100%; overflow: auto; }
-#vg-tooltip-element { max-width: 28rem; overflow-wrap: anywhere; }
-"""
-
 # Returns the chart in a theme, with its plot stretched horizontally by a factor.
 Draw = Callable[[Theme, float], alt.TopLevelMixin]
 
@@ -117,7 +109,7 @@ class Figure:
         tried, factor = [(0.0, 0.0)], 1.0
         for _ in range(5):
             spec = self._themed(theme, factor, target)
-            total = _svg_width(_svg(spec))
+            total = float(re.findall(r'<svg[^>]* width="([0-9.]+)"', _svg(spec))[0])
             if abs(total - target) <= 1:
                 return spec
             previous, previous_total = tried[-1]
@@ -156,16 +148,11 @@ class Figure:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return Vega-Lite for notebooks that render it, and an image for all others."""
-        del include, exclude
         spec = self.spec()
-        version = alt.SCHEMA_VERSION.split(".")[0]
-        bundle: dict[str, Any] = {"text/plain": repr(self), f"application/vnd.vegalite.{version}+json": spec}
         svg = _svg(spec)
-        if len(svg) <= LARGEST_SVG:
-            bundle["image/svg+xml"] = svg
-        else:
-            bundle["image/png"] = self.png()
-        return bundle
+        version = alt.SCHEMA_VERSION.split(".")[0]
+        image = {"image/svg+xml": svg} if len(svg) <= LARGEST_SVG else {"image/png": self.png()}
+        return {"text/plain": repr(self), f"application/vnd.vegalite.{version}+json": spec, **image}
 
 
 def pixels(width: str | float) -> float:
@@ -202,24 +189,18 @@ def chart_page(title: str, body: str, *, is_dark: bool = False) -> str:
     """Return a page for `embedded` charts, including the Vega library."""
     import vl_convert
 
+    style = Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its types omit the default
     script = "<script>" + bundle.replace("</script", "<\\/script") + "</script>\n"
     notice = "<noscript>The charts of this page need JavaScript, which is part of the file.</noscript>\n"
-    return html.page(title, notice + body, theme="dark" if is_dark else "light", style=CHART_STYLE, script=script)
+    return html.page(title, notice + body, theme="dark" if is_dark else "light", style=style, script=script)
 
 
 def _svg(spec: dict[str, Any]) -> str:
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg(_json(spec))
-    return svg
+    return str(vl_convert.vegalite_to_svg(_json(spec)))
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _svg_width(svg: str) -> float:
-    width = re.search(r'<svg[^>]* width="([0-9.]+)"', svg)
-    assert width is not None
-    return float(width[1])

@@ -101,10 +101,7 @@ def heatmap(
     if cell is None and width * upright_cell <= MAX_UPRIGHT:
         cell = upright_cell, 26.0
     base_width, base_height = cell or (cell_side(len(columns)), cell_side(len(rows)))
-    tooltips = [
-        alt.Tooltip("row_name:N", title=axes[0] or "row"),
-        alt.Tooltip("column_name:N", title=axes[1] or "column"),
-    ]
+    tooltips = name_tooltips(*axes)
     tooltips += [
         alt.Tooltip(f"{name}:N", title=name.removeprefix("tooltip ")) for name in lists if name.startswith("tooltip ")
     ] or [alt.Tooltip("value:Q", title=scale.title, format="+.4~g" if scale.signed else ".4~g")]
@@ -145,6 +142,11 @@ def indexed(chart: AnyChart, columns: int, group: Sequence[str] = ()) -> AnyChar
         .transform_calculate(row=f"floor((datum.cell - 1) / {columns})", column=f"(datum.cell - 1) % {columns}")
         .transform_calculate(row_name="full_rows[datum.row]", column_name="full_columns[datum.column]")
     )
+
+
+def name_tooltips(row: str | None, column: str | None) -> list[alt.Tooltip]:
+    """Return the tooltips of the labels of row and column, with their titles."""
+    return [alt.Tooltip("row_name:N", title=row or "row"), alt.Tooltip("column_name:N", title=column or "column")]
 
 
 def cell_side(count: int) -> float:

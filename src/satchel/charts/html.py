@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 from typing import Literal
 
 from satchel.charts.palette import DARK, LIGHT, rgb
@@ -19,29 +20,7 @@ STRONGEST_TINT = 0.6
 MAX_WORDS = 500
 NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?( ?%)?|[-+]?(inf|nan)|-?")
 
-PAGE_STYLE = """
-body { margin: 0 auto; padding: 1.5rem 1.2rem 3rem; max-width: 62rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow-wrap: break-word;
-  -webkit-text-size-adjust: 100%; }
-h1 { font-size: 1.6em; line-height: 1.2; margin: .2em 0; }
-h2 { font-size: 1.2em; margin: .7em 0 .3em; }
-header p, footer, summary { color: var(--ink2); }
-section, footer { border-top: 1px solid var(--rule2); margin-top: 1.5em; padding-top: .3em; }
-table { border-collapse: collapse; }
-td, th { padding: .15rem .8rem .15rem 0; text-align: left; vertical-align: top; font-weight: 400; }
-th { color: var(--ink2); }
-caption { text-align: left; font-weight: 600; padding-top: .8rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--ground); padding: .8rem; }
-footer code { display: block; white-space: pre-wrap; overflow-wrap: anywhere; margin-top: .3em; }
-@media print {
-  body { font-size: 10.5pt; max-width: none; padding: 0; }
-  td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2 { break-after: avoid; }
-  figure, tr { break-inside: avoid; }
-  details::details-content { content-visibility: visible; display: block; height: auto; }
-  summary { display: none; }
-}
-"""
+PAGE_STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 def escaped(text: str, *, multiline: bool = False) -> str:
@@ -73,7 +52,8 @@ def page(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escaped(title)}</title>
 <style>
-{variables}{PAGE_STYLE}{style}</style>
+{variables}
+{PAGE_STYLE}{style}</style>
 {script}</head>
 <body>
 {body}

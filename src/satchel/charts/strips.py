@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 import numpy.typing as npt
+from rich.cells import cell_len
 
 from satchel.charts.arrays import rounded
 from satchel.charts.figures import Figure
@@ -65,7 +66,7 @@ def _strip(
             {
                 "line": line,
                 "left": round(start * character, 1),
-                "right": round((start + columns(text)) * character, 1),
+                "right": round((start + cell_len(text)) * character, 1),
                 "text_left": round((start + len(text) - len(text.lstrip(" "))) * character, 1),
                 "text": text.lstrip(" "),
                 "token": full_text(token),
@@ -104,18 +105,10 @@ def _layout(tokens: Sequence[str], line_length: int) -> list[tuple[int, int, str
         # Spaces are shown as spaces, except in tokens that would be invisible: white space or a combining character.
         is_visible = token.strip() and not unicodedata.combining(token[0])
         text = cut(visible(token) if is_visible else label(token), min(LONGEST_TOKEN, line_length)) or " "
-        if start and start + columns(text) > line_length:
+        if start and start + cell_len(text) > line_length:
             line, start = line + 1, 0
         placed.append((line, start, text))
-        start += columns(text) + gap
+        start += cell_len(text) + gap
         if token.endswith("\n"):
             line, start = line + 1, 0
     return placed
-
-
-def columns(text: str) -> int:
-    """Return the width of a text in characters of a monospaced font."""
-    return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )

@@ -152,5 +152,5 @@ def _tint(value: float, largest: float) -> str:
     share = abs(value) / largest if math.isfinite(value) else 0.0
     if share < FAINTEST_TINT:
         return ""
-    arm = (LIGHT.sequential[0], *LIGHT.negative) if value < 0 else LIGHT.sequential
+    arm = [LIGHT.sequential[0], *LIGHT.negative] if value < 0 else LIGHT.sequential
     return f"{LIGHT.ink} on {interpolated(arm[: LIGHT.cell_steps + 1], share)}"

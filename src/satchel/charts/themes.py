@@ -71,7 +71,7 @@ class Theme:
             "rule": {"strokeWidth": self.line_width, "color": colours.pos},
             "point": {"size": 14 * self.line_width**2, "filled": True, "opacity": 1},
             "text": {"color": colours.ink, "fontSize": size},
-            "range": {"category": list(colours.category)},
+            "range": {"category": colours.category},
         }
 
 

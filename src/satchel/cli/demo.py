@@ -1,5 +1,6 @@
 """`satchel demo`: the main commands on built-in text."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from satchel.cli.look.contributions import show_contributions
 from satchel.cli.mix import show_mix
 from satchel.cli.output import Progress, message, print_table
 from satchel.cli.senses import show_senses
-from satchel.cli.train import exit_if_stopped, run_plan, show_report
+from satchel.cli.train import exit_if_stopped, run_training, show_report
 from satchel.text.display import safe
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def demo(
     options = f"--model backpack --valid 0.1 --minutes {minutes:g} {changes}"
     message(f"\n$ satchel train @python-docs --tokenizer {ngram} {options} -o {network}")
     plan = api.plan("@python-docs", model="backpack", tokenizer=ngram, valid=0.1, minutes=minutes, settings=SETTINGS)
-    trained, stop = run_plan(plan, network, force=True)
+    trained, stop = run_training(partial(api.run_plan, plan, out=network, force=True))
     show_report(trained)
     exit_if_stopped(trained, stop)
     assert isinstance(trained, api.LanguageModel)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Methods of models that split the evaluation into groups, by the value of --by.
 BREAKDOWNS = {"distance": "recall", "length": "by_length", "position": "by_position"}
-# Measures of word similarity beside the single senses.
-SIMILARITY_MEASURES = ("joined", "least", "any pair")
+# Measures of word similarity beside the single senses, by the heading of their column.
+SIMILARITY_MEASURES = {"concatenated": "joined", "minimum": "least", "maximum": "any pair"}
 
 
 @reads_files(
@@ -112,26 +112,17 @@ def _group_result(model: "Model", data: str | None, by: str, options: dict[str, 
 
 def _similarity_result(model: "Model", path: str) -> Result:
     """Return the Spearman correlations between the cosine similarities of words and human ratings."""
-    with Progress() as progress:
-        progress("comparing words", None)
-        results = model.sense_vectors.agreement(path)
+    results = model.sense_vectors.agreement(path)
     rows = []
     for each in results:
         senses = {name: value for name, value in each.correlations.items() if name.startswith("sense ")}
         best = max(senses, key=lambda name: senses[name], default=None)
-        measures = [each.correlations.get(name) for name in SIMILARITY_MEASURES]
+        measures = [each.correlations.get(name) for name in SIMILARITY_MEASURES.values()]
         rows.append([each.name, each.pairs, each.covered, *measures, f"{senses[best]:.3f} ({best})" if best else None])
-    columns = {
-        "data set": TEXT,
-        "pairs": ",",
-        "covered": ",",
-        "concatenated": ".3f",
-        "minimum": ".3f",
-        "maximum": ".3f",
-    }
+    numbers = {"pairs": ",", "covered": ",", **dict.fromkeys(SIMILARITY_MEASURES, ".3f")}
 
     def show() -> None:
-        print_table({**columns, "best sense": TEXT}, rows)
+        print_table({"data set": TEXT, **numbers, "best sense": TEXT}, rows)
         message(
             "Spearman correlation of cosine similarity with human ratings; concatenated: all senses as one vector; "
             "minimum: over senses; maximum: over pairs of senses"

@@ -1,5 +1,6 @@
 """`satchel lesson`: the worked examples of the lectures, step by step."""
 
+import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,8 +37,6 @@ def lesson(
         _list(as_json)
         return
     if name not in LESSONS:
-        import difflib
-
         near = difflib.get_close_matches(name, LESSONS, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
         raise SettingsError(f"there is no lesson {name}", f"{guess}the lessons are {', '.join(LESSONS)}")

@@ -8,6 +8,7 @@ import difflib
 import os
 import signal
 import sys
+import traceback
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -52,7 +53,6 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of every error.")] = False,
 ) -> None:
     """Store the options that apply to all commands."""
-    del version
     if debug:
         os.environ["SATCHEL_DEBUG"] = "1"
 
@@ -107,7 +107,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
             remedy = "use a smaller model or a smaller training.batch_tokens; saved checkpoints are intact"
             return _fail(f"not enough memory\n{remedy}", error)
-        _print_traceback()
+        traceback.print_exc()
         return _fail("this is a bug in satchel: please report the lines above", code=1)
     return code if isinstance(code, int) else 0
 
@@ -139,14 +139,8 @@ def _usage_error(error: Any) -> int:
 def _fail(text: str, error: BaseException | None = None, *, code: int = 2) -> int:
     """Print an error message, and the traceback of `error` with --debug; return the exit code."""
     if error is not None and os.environ.get("SATCHEL_DEBUG"):
-        _print_traceback()
+        traceback.print_exc()
     first, *others = safe(text).split("\n")
     lines = [f"satchel: {first}", *(f"         {line}" for line in others)]
     print("\n".join(lines), file=sys.stderr)
     return code
-
-
-def _print_traceback() -> None:
-    import traceback
-
-    traceback.print_exc()

@@ -37,10 +37,10 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def message(text: str) -> None:
-    """Print a message on stderr; in distributed training only rank 0 prints."""
+def message(*lines: str) -> None:
+    """Print messages on stderr, one per line; in distributed training only rank 0 prints."""
     if launch().is_first:
-        print(text, file=sys.stderr)
+        print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr)
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:

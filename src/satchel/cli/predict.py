@@ -53,8 +53,7 @@ class Predictor:
     def column(self, reading: dict[str, Any]) -> str:
         """Return the name of the column with the input text."""
         name = f"{self.text_key}_column"
-        column: str = reading.get(name, getattr(self.model.settings.data, name))
-        return column
+        return str(reading.get(name, getattr(self.model.settings.data, name)))
 
 
 def predicts(column: str) -> Callable[[Callable[..., Predictor]], Command]:

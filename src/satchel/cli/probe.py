@@ -35,8 +35,7 @@ def probe(
 
 
 def _show(result: "ProbeResult") -> None:
-    for note in result.notes:
-        message(note)
+    message(*result.notes)
     (train_words, test_words), (train_rows, test_rows) = result.words, result.rows
     print_fields(
         [

@@ -1,14 +1,13 @@
 """Results of commands and their forms: text in the terminal, JSON (--json), a file (-o)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
 
 from typer import Option
 
 from satchel.cli.options import AsJson, Command, with_options
-from satchel.cli.output import Progress, emit_json, message
+from satchel.cli.output import emit_json, message
 
 PANEL = "Output"
 Out = Annotated[
@@ -25,19 +24,11 @@ class Saveable(Protocol):
         """Write a file."""
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """Result of a command: functions that return it as JSON and that print it."""
 
     document: Callable[[], Mapping[str, Any]]
     show: Callable[[], None]
-
-    def present(self, as_json: bool) -> None:
-        """Print the result as JSON or as text."""
-        if as_json:
-            emit_json(self.document())
-        else:
-            self.show()
 
 
 class View(NamedTuple):
@@ -48,11 +39,15 @@ class View(NamedTuple):
     show: Callable[[], None]
 
 
-def reports(command: Callable[..., Result]) -> Command:
+def reports(command: Callable[..., Result | View]) -> Command:
     """Turn a function that returns a Result into a command with the option --json."""
 
     def call(*, as_json: bool, **values: Any) -> None:
-        command(**values).present(as_json)
+        result = command(**values)
+        if as_json:
+            emit_json(result.document())
+        else:
+            result.show()
 
     return with_options(command, call, {"as_json": (AsJson, False)})
 
@@ -61,13 +56,10 @@ def view(command: Callable[..., View]) -> Command:
     """Turn a function that returns a View into a command with the options -o, --theme, --width and --json."""
 
     def call(*, out: Path | None, theme: str, width: str | None, as_json: bool, **values: Any) -> None:
-        figure, document, show = command(**values)
         if out is None:
-            Result(document, show).present(as_json)
+            reports(command)(as_json=as_json, **values)
             return
-        with Progress() as progress:
-            progress("drawing", None)
-            figure().save(out, theme, width)
+        command(**values).figure().save(out, theme, width)
         message(f"wrote {out}")
 
     added = {"out": (Out, None), "theme": (Theme, "light"), "width": (Width, None), "as_json": (AsJson, False)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.options import Run, Top, check_choice
-from satchel.cli.output import TEXT, Progress, message, print_fields, print_table
+from satchel.cli.output import TEXT, message, print_fields, print_table
 from satchel.cli.result import Result, reports
 from satchel.errors import SettingsError
 from satchel.text.display import visible
@@ -44,9 +44,7 @@ def similar(
         raise SettingsError("--layer requires --context", "add --context 'A sentence with the word'")
     model = api.load(run)
     if context:
-        with Progress() as progress:
-            progress("reading", None)
-            occurrences = model.vectors.in_context(word, context, layer, top)
+        occurrences = model.vectors.in_context(word, context, layer, top)
         return Result(occurrences.document, lambda: _show_context(occurrences))
     by_sense = by == "sense" or (by is None and model.compares_senses)
     if other is None:
@@ -90,8 +88,7 @@ def _show_neighbours(lists: "list[Neighbours]", by_sense: bool) -> None:
 
 def _show_context(result: "InContext") -> None:
     """Print the similarity of occurrences at every layer, and the most similar training contexts at one layer."""
-    for note in result.notes:
-        message(note)
+    message(*result.notes)
     for number, each in enumerate(result.occurrences, start=1):
         print(f"{number}  {visible(each.context.marked)}")
     pairs = list(combinations(range(len(result.occurrences)), 2))

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,10 +79,8 @@ def train(
         raise SettingsError("expected either DATA or --resume", "name the training data, or a run to resume")
     if resume is not None:
         _check_resume_options(context)
-        with Progress() as progress, SignalFlag() as stop:
-            trained = api.resume(resume, progress=progress, note=progress.note, should_stop=stop, on_start=stop.install)
-        for reason in trained.report.reasons if trained.report else ():
-            message(reason)
+        trained, stop = run_training(partial(api.resume, resume))
+        message(*(trained.report.reasons if trained.report else ()))
         _finish(trained, stop, as_json)
         return
     assert data is not None
@@ -105,9 +105,8 @@ def train(
     if dry_run:
         _show_plan(plan, as_json)
         return
-    for reason in plan.reasons:
-        message(reason)
-    trained, stop = run_plan(plan, out, force)
+    message(*plan.reasons)
+    trained, stop = run_training(partial(api.run_plan, plan, out=out, force=force))
     _finish(trained, stop, as_json)
 
 
@@ -123,20 +122,10 @@ def _check_resume_options(context: typer.Context) -> None:
             )
 
 
-def run_plan(plan: "Plan", out: Path | None, force: bool) -> tuple["AnyModel", "SignalFlag"]:
-    """Train with a progress line; SIGINT and SIGTERM save a checkpoint and stop."""
-    from satchel import api
-
+def run_training(function: "Callable[..., AnyModel]") -> tuple["AnyModel", "SignalFlag"]:
+    """Call a training function with a progress line; SIGINT and SIGTERM save a checkpoint and stop."""
     with Progress() as progress, SignalFlag() as stop:
-        trained = api.run_plan(
-            plan,
-            out=out,
-            force=force,
-            progress=progress,
-            note=progress.note,
-            should_stop=stop,
-            on_start=stop.install,
-        )
+        trained = function(progress=progress, note=progress.note, should_stop=stop, on_start=stop.install)
     return trained, stop
 
 
@@ -229,8 +218,7 @@ def _show_plan(plan: "Plan", as_json: bool) -> None:
         print(f"{key} = {'none' if value is None else json.dumps(value, ensure_ascii=False)}")
     print()
     print_fields((name.replace("_", " "), f"{number:,}") for name, number in estimates.items())
-    for reason in plan.reasons:
-        message(reason)
+    message(*plan.reasons)
 
 
 def show_report(trained: "AnyModel") -> None:

@@ -4,15 +4,16 @@ from importlib import import_module
 
 import typer
 
-VIEWS = (
-    "attention", "surprise", "order", "lens", "senses", "contributions", "attribution", "alignment", "patterns",
-    "ablation", "embeddings", "training",
-)  # fmt: skip
+# Module of each view, in the order of the help text.
+VIEWS = {
+    "attention": "attention", "surprise": "tokens", "order": "tokens", "lens": "tokens", "senses": "contributions",
+    "contributions": "contributions", "attribution": "contributions", "alignment": "attention",
+    "patterns": "attention", "ablation": "attention", "embeddings": "embeddings", "training": "training",
+}  # fmt: skip
 
 app = typer.Typer(
     help="Show attention weights, surprisal, contributions and other internals of a model, as text, JSON or a figure.",
     no_args_is_help=True,
 )
-for name in VIEWS:
-    # The module of a view contains a function with the name of the module.
-    app.command(name)(getattr(import_module(f"satchel.cli.look.{name}"), name))
+for name, module in VIEWS.items():
+    app.command(name)(getattr(import_module(f"satchel.cli.look.{module}"), name))

@@ -1,20 +1,24 @@
-"""`satchel look attention`: attention weights of each layer and head."""
+"""`satchel look attention`, `alignment`, `patterns` and `ablation`: attention weights and attention heads."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from satchel.charts import terminal
-from satchel.cli.look.options import Head, Layer, Source, Start, Target, trace_run
-from satchel.cli.options import Run, Text, check_choice
-from satchel.cli.output import message, print_drawing
+from satchel.cli.look.options import Head, Layer, Source, Start, Target, read_pair, trace_run
+from satchel.cli.options import Run, Text, check_choice, read_text
+from satchel.cli.output import TEXT, Progress, message, print_drawing, print_table
 from satchel.cli.result import View, view
-from satchel.errors import SettingsError
+from satchel.errors import DataError, SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
+    from satchel.api.model import Model
     from satchel.charts.figures import Figure
-
-FORMS = ("matrix", "lines", "grid")
+    from satchel.inspection.alignment import Alignment
 
 
 @view
@@ -32,7 +36,7 @@ def attention(
     start: Start = 0,
 ) -> View:
     """Print or draw the attention weights: rows are query tokens, columns are key tokens."""
-    check_choice("--form", form, FORMS)
+    check_choice("--form", form, ("matrix", "lines", "grid"))
     trace = trace_run(run, text, target, source, start)
     maps = trace.maps(which)
     if head is not None and layer is None and len(maps) > 1:
@@ -66,3 +70,146 @@ def _scope(layer: int | None, head: int | None) -> str:
     if layer is None and head is None:
         return "mean of all layers and heads"
     return f"layer {layer or 0}, {'mean of its heads' if head is None else f'head {head}'}"
+
+
+# --- alignment --------------------------------------------------------------------------------------
+
+# Smaller attention weights are left blank.
+MIN_WEIGHT = 0.05
+# Spaces between two columns.
+GAP = 1
+
+
+@view
+def alignment(
+    run: Run, text: Text = None, target: Target = None, source: Source = None, layer: Layer = None, head: Head = None
+) -> View:
+    """Print or draw the cross-attention weights between source and target words; for Backpacks exact contributions."""
+    from satchel import api
+
+    content, target = read_pair(text, target, source)
+    model = api.load(run, task="translate")
+    result = model.align(content, target, layer=layer, head=head)
+    return View(result.picture, lambda: {"alignment": result.document()}, lambda: _show(result))
+
+
+def _show(result: "Alignment") -> None:
+    """Print a row for each target word; if the source words do not fit beside each other, print several tables."""
+    from rich.cells import cell_len
+
+    def width(column: Sequence[str]) -> int:
+        return max(map(cell_len, column))
+
+    sources = [visible(word.strip() or word) for word in result.source]
+    names = [
+        [visible(word.strip() or word), sources[values.argmax()]]
+        for word, values in zip(result.target, result.values, strict=True)
+    ]
+    cells = [[_cell(float(value), result.is_exact) for value in values] for values in result.values]
+    widths = [width(column) for column in zip(sources, *cells, strict=True)]
+    room = terminal.terminal_width() - sum(
+        width(column) + GAP for column in zip(("target", "strongest"), *names, strict=True)
+    )
+    for number, part in enumerate(_parts(widths, room)):
+        if number:
+            print()
+        columns = [("target", TEXT), ("strongest", TEXT), *((source, ">") for source in sources[part])]
+        rows = [[*row, *values[part]] for row, values in zip(names, cells, strict=True)]
+        print_table(columns, rows, gap=GAP)
+    if result.is_exact:
+        message("contribution of each source word to the logit of a target word, minus the mean over the vocabulary")
+    else:
+        message(f"attention weights in per cent from {MIN_WEIGHT:.0%} on")
+
+
+def _cell(value: float, is_exact: bool) -> str:
+    if is_exact:
+        return f"{value:+.1f}"
+    shades = terminal.POSITIVE_SHADES
+    shade = shades[min(len(shades) - 1, round(value * (len(shades) - 1)))]
+    return f"{shade}{100 * value:.0f}" if value >= MIN_WEIGHT else ""
+
+
+def _parts(widths: Sequence[int], room: int) -> Iterator[slice]:
+    """Return consecutive ranges of columns that fit into the width of the terminal, at least one column each."""
+    start, used = 0, 0
+    for number, width in enumerate(widths):
+        if number > start and used + width > room:
+            yield slice(start, number)
+            start, used = number, 0
+        used += width + GAP
+    yield slice(start, len(widths))
+
+
+# --- patterns ---------------------------------------------------------------------------------------
+
+# Maximum number of texts of a file that are read, and of heads printed for each pattern.
+MAX_TEXTS, MAX_HEADS = 200, 3
+
+
+@view
+def patterns(
+    run: Run,
+    text: Text = None,
+    target: Target = None,
+    data: Annotated[str | None, Option(help=f"File to read up to {MAX_TEXTS} texts from, instead of TEXT.")] = None,
+    layer: Layer = None,
+    pattern: Annotated[
+        str | None,
+        Option(help="Patterns separated by commas: same, previous, first, subject, ...; default: all that apply."),
+    ] = None,
+) -> View:
+    """Print or draw the attention weight that each head puts on the positions of each pattern."""
+    from satchel import api
+
+    model = api.load(run)
+    result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None)
+    result = replace(result, rows=tuple(row for row in result.rows if layer in (None, row.layer)))
+
+    def show() -> None:
+        rows = [list(group)[:MAX_HEADS] for _, group in groupby(result.rows, key=lambda row: row.pattern)]
+        print_table(
+            {"pattern": TEXT, "layer": "d", "head": "d", "weight": ".1%", "uniform": ".1%", "argmax": ".1%"},
+            [[row.pattern, row.layer, row.head, row.weight, row.chance, row.hits] for group in rows for row in group],
+        )
+        message(
+            f"{result.texts:,} texts; weight: mean attention weight on the pattern; uniform: the same for uniform "
+            "attention; argmax: share of tokens whose largest weight is on the pattern"
+        )
+
+    return View(result.picture, result.document, show)
+
+
+def _texts(model: "Model", text: str | None, target: str | None, data: str | None) -> list[Any]:
+    """Return the given text, or the texts of a file; for translators pairs of source and target."""
+    if data is None:
+        content = read_text(text)
+        return [content] if target is None else [(content, target)]
+    if text is not None:
+        raise SettingsError("TEXT and --data exclude each other", "give one of them")
+    texts = [each for each in model.texts_of(data) if isinstance(each, tuple) or each.strip()]
+    if not texts:
+        raise DataError("found no text", where=data)
+    return texts[:MAX_TEXTS]
+
+
+# --- ablation ---------------------------------------------------------------------------------------
+
+
+@view
+def ablation(
+    run: Run,
+    data: Annotated[str | None, Option(help="Data to measure on; default: the run's held-out data.")] = None,
+) -> View:
+    """Print or draw how much the loss increases, or the accuracy drops, if each attention head is zeroed."""
+    from satchel import api
+
+    with Progress() as progress:
+        result = api.load(run).head_costs(data, progress=progress)
+
+    def show() -> None:
+        columns = {"layer": "d", **{f"head {head}": "+.4f" for head in range(result.costs.shape[1])}}
+        print_table(columns, [[layer, *row] for layer, row in enumerate(result.costs)])
+        message(f"{result.measure.replace('_', ' ')} with all heads: {result.whole:.4f}; cost of removing each head")
+
+    return View(result.picture, result.document, show)

@@ -1,13 +1,13 @@
-"""`satchel look contributions`: exact contributions of senses to a score of a Backpack."""
+"""`satchel look contributions`, `attribution` and `senses`: parts of a score by word, sense and method."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Option
 
 from satchel.charts import terminal
-from satchel.cli.options import Run, Text, read_text
+from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import SettingsError
@@ -59,8 +59,7 @@ def contributions(
 
 def show_contributions(result: "Contributions") -> None:
     """Print the logit, the words coloured by their contributions, and the largest contributions of senses."""
-    for note in result.notes:
-        message(note)
+    message(*result.notes)
     print(f"{result.title}: {result.logit:.4f}, the sum of the contributions and the bias {result.constant:+.4f}")
     print_drawing(terminal.tinted_text(result.words, result.values.sum(axis=1)))
     print()
@@ -82,7 +81,6 @@ class _TotalsTable:
         """Write one row for each group."""
         from satchel.text import row_files
 
-        del theme, width
         rows = ({**each.key, "total": each.total, "times": each.times, "mean": each.mean} for each in self.totals)
         row_files.write_rows(path, rows)
 
@@ -109,3 +107,66 @@ def _show_totals(totals: "list[Total]") -> None:
         )
         if len(group) > len(shown):
             message(f"the {MAX_ROWS} largest and smallest of {len(group):,} (--json prints all)")
+
+
+# --- attribution ------------------------------------------------------------------------------------
+
+
+@view
+def attribution(
+    run: Run,
+    text: Text = None,
+    target: Annotated[
+        str | None, Option(help="Next token or label whose score is explained; default: the most probable.")
+    ] = None,
+    versus: Annotated[str | None, Option(help="Explain the score of the target minus the score of this one.")] = None,
+    method: Annotated[
+        str | None, Option(help="occlusion, gradient, integrated, or for Backpacks exact; default: all.")
+    ] = None,
+    instead: Annotated[
+        str, Option(help="Baseline that replaces a word: mean of all word vectors, or random words.")
+    ] = "mean",
+) -> View:
+    """Print or draw the contribution of each word to the score of a token or label, by several attribution methods."""
+    from satchel import api, charts
+    from satchel.inspection.attribution import INSTEADS, METHODS, Instead, compare_methods
+    from satchel.inspection.targets import find_logit
+
+    check_choice("--instead", instead, INSTEADS)
+    chosen = [each for each in METHODS if method in (None, each)] or METHODS
+    explained = find_logit(api.load(run), read_text(text), target, versus)
+    result = compare_methods(explained, chosen, instead=cast(Instead, instead))
+    values: dict[str, Any] = result.by_method
+    if method is not None:
+        check_choice("--method", method, list(values))
+        values = {method: values[method]}
+    minus = "" if result.versus is None else f" minus {visible(result.versus, spaces=True)}"
+    title = f"Contribution of each word to the score of {visible(result.target, spaces=True)}{minus}"
+
+    def show() -> None:
+        message(*result.notes)
+        print(title)
+        print_table(
+            {"word": TOKEN, **dict.fromkeys(values, "+.4f")},
+            zip(result.words, *values.values(), strict=True),
+        )
+        message(*result.checks())
+
+    return View(lambda: charts.attribution(result.words, values, title), result.document, show)
+
+
+# --- senses -----------------------------------------------------------------------------------------
+
+
+@view
+def senses(run: Run, text: Text = None) -> View:
+    """Print or draw the weight of each sense of each word in the prediction after the text (Backpacks)."""
+    from satchel import api, charts
+
+    words, weights_WN = api.load(run).sense_vectors.weights(read_text(text))
+    columns = [("word", TOKEN), *((f"sense {sense}", ".2f") for sense in range(weights_WN.shape[1]))]
+    return View(
+        lambda: charts.sense_bars(words, weights_WN),
+        lambda: {"words": list(words), "weights": weights_WN.tolist()},
+        lambda: print_table(columns, [[word, *row] for word, row in zip(words, weights_WN, strict=True)]),
+    )

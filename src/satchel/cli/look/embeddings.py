@@ -23,8 +23,7 @@ def embeddings(
     from satchel import api
 
     result = api.load(run).vectors.map(words.split() if words else [], count=top, sense=sense)
-    for note in result.notes:
-        message(note)
+    message(*result.notes)
 
     def show() -> None:
         print(result.title)

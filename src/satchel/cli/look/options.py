@@ -31,6 +31,5 @@ def trace_run(
 
     content, target = read_pair(text, target, source)
     trace = api.load(run).trace(content, target, start)
-    for note in trace.notes:
-        message(note)
+    message(*trace.notes)
     return trace
