@@ -133,7 +133,7 @@ def test_the_previous_word_is_predictable_from_the_layer_above_but_not_from_the_
     assert result.words == (112 * 8, 38 * 8)
     assert len(result.tags) == 7
     static, above = result.layers
-    assert result.static == static
+    assert result.layers[0] == static
     assert (static.site, above.site) == ("embedded", "encoded")
     # Without the context, one of six words is guessed.
     assert static.accuracy < 0.3
@@ -148,7 +148,7 @@ def test_the_previous_word_is_predictable_from_the_layer_above_but_not_from_the_
 def test_the_word_itself_is_predictable_from_the_embedding_of_every_network(folder: Path, kind: str) -> None:
     small = {"model.layers": 1, "model.heads": 2, "model.context": 16, "model.senses": 2} if kind == "backpack" else {}
     result = trained(folder, kind, **small).probe(folder / "itself.tsv")
-    assert result.static.accuracy == 1
+    assert result.layers[0].accuracy == 1
     assert len(result.layers) >= 2
     assert result.baselines.by_word == 1
 
@@ -187,7 +187,7 @@ def test_tags_can_belong_to_characters_and_words_can_have_several_tokens(folder:
     result = model.probe(folder / "itself.tsv")
     assert result.unit == "word"
     # A word consists of its letter and the space before it.
-    assert result.static.accuracy > 0.98
+    assert result.layers[0].accuracy > 0.98
 
 
 def test_built_in_senses_can_be_probed(folder: Path) -> None:

@@ -48,9 +48,7 @@ def _papers(name: str) -> dict[str, Any]:
     """Return the costs of a published model, or of all those whose names start with `name`."""
     from satchel.models.presets import PRESETS
 
-    chosen = [preset for preset in PRESETS.values() if preset.name == name]
-    if chosen:
-        (preset,) = chosen
+    if preset := PRESETS.get(name):
         costs = {"preset": name, **preset.shape, "published": int(preset.published), **_costs(preset.count())}
         return costs | ({"note": preset.note} if preset.note else {})
     chosen = [preset for preset in PRESETS.values() if preset.name.startswith(f"{name}-")]

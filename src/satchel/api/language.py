@@ -225,15 +225,18 @@ class LanguageModel(Model):
         None if there are too many tokens to count. A network that is interpolated with an n-gram model is compared
         with that one.
         """
-        train = self._files.tokens()
-        if train.counts.tokens > MOST_COUNTED:
+        if self._files.tokens().counts.tokens > MOST_COUNTED:
             return None
         progress("counting n-grams for comparison", None)
-        valid, table = self.valid_tokens(), getattr(self.network, "ngram", None)
-        if table is None:
-            settings = NgramSettings(order=ngram_order(self.tokenizer.kind))
-            ends = self.settings.data.documents != "stream"
-            table = estimate(train.ids, self.tokenizer.size + 1, settings, ends=ends).table
+        if table := getattr(self.network, "ngram", None):
+            valid = self.valid_tokens()
+            return likelihood(table, valid.ids, valid.counts)
+        return self.ngram_likelihood(NgramSettings(order=ngram_order(self.tokenizer.kind)))
+
+    def ngram_likelihood(self, settings: NgramSettings) -> Likelihood:
+        """Return the likelihood of the held-out text under an n-gram model of the training text."""
+        valid, ends = self.valid_tokens(), self.settings.data.documents != "stream"
+        table = estimate(self._files.tokens().ids, self.tokenizer.size + 1, settings, ends=ends).table
         return likelihood(table, valid.ids, valid.counts)
 
     def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
@@ -262,20 +265,20 @@ class LanguageModel(Model):
             corpus = models[0].corpus(data)
             tokens = [model.tokenize(corpus, progress) for model in models]
             bytes_U = comparison.unit_bytes(corpus, rule) if all(each.counts.lossless for each in tokens) else None
-        if bytes_U is not None:
-            costs: list[UnitCosts] = []
-            for model, each in zip(models, tokens, strict=True):
-                progress(f"scoring with {model.folder.name}", len(costs) / len(models))
-                costs.append(comparison.byte_costs(model.predictor, model.tokenizer, each, bytes_U))
-            return "bits_per_byte", costs
-        if len({model.tokenizer.sha256 for model in models}) > 1:
+        if bytes_U is None and len({model.tokenizer.sha256 for model in models}) > 1:
             lossy = next(model for model, each in zip(models, tokens, strict=True) if not each.counts.lossless)
             raise RunError(
                 f"the tokenizer of {lossy.folder} is lossy on this text, and the tokenizers differ: no common unit",
                 "compare runs with the same tokenizer, or with char, byte, bpe or unigram tokenizers",
             )
-        pairs = zip(models, tokens, strict=True)
-        return "nats_per_token", [comparison.token_costs(m.predictor, m.tokenizer, t) for m, t in pairs]
+        costs: list[UnitCosts] = []
+        for model, each in zip(models, tokens, strict=True):
+            progress(f"scoring with {model.folder.name}", len(costs) / len(models))
+            scored = model.predictor, model.tokenizer, each
+            costs.append(
+                comparison.token_costs(*scored) if bytes_U is None else comparison.byte_costs(*scored, bytes_U)
+            )
+        return "nats_per_token" if bytes_U is None else "bits_per_byte", costs
 
 
 def shared_valid_tokens(models: Sequence[LanguageModel]) -> TokenFile:
@@ -289,14 +292,11 @@ def shared_valid_tokens(models: Sequence[LanguageModel]) -> TokenFile:
 
 def cost_by_order(model: LanguageModel, orders: Sequence[int], progress: Progress = silent) -> list[Likelihood]:
     """Return the likelihood of the held-out text under n-gram models of other orders of the same training text."""
-    train, valid = model._files.tokens(), model.valid_tokens()
-    ends = model.settings.data.documents != "stream"
     costs = []
     for number, order in enumerate(orders):
         progress(f"counting {order}-grams", number / len(orders))
         settings = model.settings.model.model_copy(update={"order": order})
-        table = estimate(train.ids, model.predictor.vocabulary, settings, ends=ends).table
-        costs.append(likelihood(table, valid.ids, valid.counts))
+        costs.append(model.ngram_likelihood(settings))
     return costs
 
 

@@ -112,22 +112,8 @@ def train(
     Raises:
         SatchelError: The data, a setting or the machine does not permit the training; the message names the remedy.
     """
-    options: PlanOptions = {
-        "task": task,
-        "model": model,
-        "size": size,
-        "recipe": recipe,
-        "tokenizer": tokenizer,
-        "valid": valid,
-        "minutes": minutes,
-        "steps": steps,
-        "epochs": epochs,
-        "seed": seed,
-        "threads": threads,
-        "device": device,
-        "start": start,
-        "settings": settings,
-    }
+    arguments = locals()
+    options: Any = {name: arguments[name] for name in PlanOptions.__annotations__}
     return run_plan(make_plan(TASKS, data, options), out=out, force=force, progress=progress)
 
 

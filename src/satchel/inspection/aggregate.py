@@ -15,10 +15,9 @@ from satchel.data.batches import Ints
 from satchel.errors import SettingsError
 from satchel.inspection.contributions import above_mean, by_position, label_contributions
 from satchel.inspection.senses import SAMPLED_TOKENS, sample_pieces
-from satchel.inspection.subject import Subject, backpack_of, unsupported
+from satchel.inspection.subject import backpack_of, unsupported
 from satchel.inspection.targets import known_ids
-from satchel.models.backpack import Backpack
-from satchel.predictor import Floats, Ids
+from satchel.predictor import Floats
 from satchel.progress import Progress, silent
 from satchel.text.words import words_of
 
@@ -95,9 +94,10 @@ def contribution_totals(
     `target`, minus the mean over the vocabulary or that of `versus`, on a sample of the file. For a classifier (with a
     method `texts_of`), contributions to the logit of each label, minus the mean over labels.
     """
-    totals, backpack = Totals(by), backpack_of(subject)
+    totals = Totals(by)
+    backpack_of(subject)
     if subject.task == "lm":
-        _add_next_tokens(totals, subject, backpack, subject.tokens_of(data), target, versus, progress)
+        _add_next_tokens(totals, subject, data, target, versus, progress)
     elif subject.task != "classify":
         raise unsupported(subject, "has no summed contributions", "use a language model or a classifier")
     elif target is not None or versus is not None:
@@ -112,16 +112,10 @@ def contribution_totals(
 
 
 def _add_next_tokens(
-    totals: Totals,
-    subject: Subject,
-    backpack: Backpack,
-    ids: Ids,
-    target: str | None,
-    versus: str | None,
-    progress: Progress,
+    totals: Totals, subject: Any, data: str | Path, target: str | None, versus: str | None, progress: Progress
 ) -> None:
-    tokenizer = subject.tokenizer
-    pieces = sample_pieces(ids, tokenizer.boundary, backpack.context, SAMPLED_TOKENS, following=1)
+    tokenizer, longest = subject.tokenizer, backpack_of(subject).context
+    pieces = sample_pieces(subject.tokens_of(data), tokenizer.boundary, longest, SAMPLED_TOKENS, following=1)
     target_id, versus_id = (None if text is None else known_ids(tokenizer, text)[0] for text in (target, versus))
     for number, piece in enumerate(pieces):
         progress("summing contributions", number / len(pieces))

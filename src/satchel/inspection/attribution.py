@@ -6,8 +6,8 @@ Shapes: T time, D width, N reference embeddings, R rows of a batch, K integratio
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args
 
@@ -129,7 +129,6 @@ class ComparedAttributions(_OfLogit):
     """Attributions of the same logit by several methods and, for a Backpack, its exact contributions.
 
     `exact` are the centred contributions by word, and `bias` the rest of the logit; `exact` is None for other models.
-    `correlations` are the rank correlations (Spearman) of each method with `exact`.
     """
 
     explained: Logit
@@ -138,7 +137,11 @@ class ComparedAttributions(_OfLogit):
     methods: tuple[Attributions, ...]
     exact: Floats | None = None
     bias: float = 0.0
-    correlations: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def correlations(self) -> dict[str, float]:
+        """Rank correlation (Spearman) of each method with `exact`."""
+        return {} if self.exact is None else {each.method: spearman(each.values, self.exact) for each in self.methods}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -202,9 +205,7 @@ def compare_methods(
     if not isinstance(explained.encoder, Backpack):
         return compared
     (exact,) = project([explained])
-    values = exact.centred.sum(axis=1)
-    correlations: dict[str, float] = {each.method: spearman(each.values, values) for each in attributions}
-    return replace(compared, exact=values, bias=exact.bias + exact.constant, correlations=correlations)
+    return replace(compared, exact=exact.centred.sum(axis=1), bias=exact.bias + exact.constant)
 
 
 def attribute(

@@ -25,7 +25,7 @@ from satchel.inspection.senses import (
     sample_pieces,
     special_ids,
 )
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, json_fields
 from satchel.inspection.targets import known_ids
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
@@ -106,13 +106,14 @@ class Occurrence:
 class InContext:
     """Occurrences of a word in sentences: neighbours at one layer, and similarities to each other at every layer.
 
-    `similarity` (L, O, O) holds cosine similarities after subtracting the mean over the words of the training text, so
-    that 0 is the similarity of unrelated words.
+    `vectors` (O, D) are the hidden states at `layer`. `similarity` (L, O, O) holds cosine similarities after
+    subtracting the mean over the words of the training text, so that 0 is the similarity of unrelated words.
     """
 
     word: str
     layer: int
     sites: tuple[str, ...]
+    vectors: Floats
     similarity: Floats
     occurrences: tuple[Occurrence, ...]
     notes: tuple[str, ...] = ()
@@ -120,8 +121,7 @@ class InContext:
     def document(self) -> dict[str, Any]:
         """Return the keys of `similar --context --json`."""
         return {
-            "word": self.word,
-            "layer": self.layer,
+            **json_fields(self, "word", "layer"),
             "layers": [
                 {"layer": layer, "site": site, "alike": self.similarity[layer].tolist()}
                 for layer, site in enumerate(self.sites)
@@ -166,9 +166,7 @@ class EmbeddingMap:
         """Return the keys of `look embeddings --json`."""
         points = [
             {
-                "word": each.word,
-                "x": each.x,
-                "y": each.y,
+                **json_fields(each, "word", "x", "y"),
                 "nearest": [{"word": word, "alike": similarity} for word, similarity in each.neighbours],
             }
             for each in self.points
@@ -243,10 +241,6 @@ class WordVectors:
 
         Layer 0 is the embedding; the default is the last layer.
         """
-        return self._in_context(word, sentences, layer, top)[0]
-
-    def _in_context(self, word: str, sentences: Sequence[str], layer: int | None, top: int) -> tuple[InContext, Floats]:
-        """Return the occurrences of a word in sentences, and their vectors (O, D) at the layer."""
         check_top(top)
         layers = self.states.layers
         number = len(layers) - 1 if layer is None else layer
@@ -264,15 +258,15 @@ class WordVectors:
             cosines_OW = cosines(sample.vectors[layers[number]] - sample.means[layers[number]], by_layer[number])
             neighbours = [self._similar_contexts(sample.located, cosines_W, top) for cosines_W in cosines_OW]
         contexts = [self._context(text, each, len(text)) for text, words in occurrences for each in words]
-        result = InContext(
+        return InContext(
             word.strip(),
             number,
             layers,
+            vectors[layers[number]],
             np.array([cosines(vectors_OD, vectors_OD) for vectors_OD in by_layer]),
             tuple(map(Occurrence, contexts, neighbours)),
             tuple(notes),
         )
-        return result, vectors[layers[number]]
 
     def _occurrences(self, word: str, sentences: Sequence[str]) -> tuple[list[tuple[Ids, list[Word]]], list[str]]:
         """Return the ids of each sentence with the occurrences of a word in it, and notes for the user."""
@@ -379,14 +373,14 @@ class WordVectors:
         self, word: str, sentences: Sequence[str], layer: int | None = None, top: int = MAP_NEIGHBOURS
     ) -> EmbeddingMap:
         """Return a two-dimensional PCA of the occurrences of a word in sentences, by hidden states of a layer."""
-        result, vectors_OD = self._in_context(word, sentences, layer, top)
+        result = self.in_context(word, sentences, layer, top)
         neighbours = [
             tuple((each.context.marked, each.similarity) for each in occurrence.neighbours)
             for occurrence in result.occurrences
         ]
         contexts = [occurrence.context for occurrence in result.occurrences]
         name = f"{result.word} at {result.sites[result.layer]}"
-        return _map(name, [result.word] * len(contexts), vectors_OD, neighbours, contexts, result.notes)
+        return _map(name, [result.word] * len(contexts), result.vectors, neighbours, contexts, result.notes)
 
 
 def _map(

@@ -67,8 +67,7 @@ class Patterns:
 
     def best(self, pattern: str) -> HeadFit:
         """Return the head that agrees best with a pattern."""
-        names = list(dict.fromkeys(row.pattern for row in self.rows))
-        _check_names([pattern], names)
+        _check_names([pattern], list(dict.fromkeys(row.pattern for row in self.rows)))
         return next(row for row in self.rows if row.pattern == pattern)
 
 
@@ -79,7 +78,7 @@ def same(tokens: Sequence[str], source: Sequence[str] | None = None) -> Expected
     """Return the other positions of the same token; with a source, all its positions there."""
     keys = tokens if source is None else source
     equal_TS = np.array([[query == key for key in keys] for query in tokens], bool).reshape(len(tokens), len(keys))
-    return equal_TS if source is not None else equal_TS & ~itself(tokens)
+    return equal_TS if source is not None else equal_TS & ~shifted(0, tokens)
 
 
 def earlier(tokens: Sequence[str]) -> Expected:
@@ -87,24 +86,14 @@ def earlier(tokens: Sequence[str]) -> Expected:
     return np.tril(same(tokens), -1)
 
 
-def itself(tokens: Sequence[str]) -> Expected:
-    """Return the query position itself."""
-    return np.eye(len(tokens), dtype=bool)
+def shifted(offset: int, tokens: Sequence[str]) -> Expected:
+    """Return the position at an offset from the query."""
+    return np.eye(len(tokens), k=offset, dtype=bool)
 
 
 def new(tokens: Sequence[str]) -> Expected:
     """Return the query position itself, for the first occurrence of a token."""
-    return itself(tokens) & ~earlier(tokens).any(axis=1, keepdims=True)
-
-
-def previous(tokens: Sequence[str]) -> Expected:
-    """Return the position before the query."""
-    return np.eye(len(tokens), k=-1, dtype=bool)
-
-
-def following(tokens: Sequence[str]) -> Expected:
-    """Return the position after the query."""
-    return np.eye(len(tokens), k=1, dtype=bool)
+    return shifted(0, tokens) & ~earlier(tokens).any(axis=1, keepdims=True)
 
 
 def first(tokens: Sequence[str]) -> Expected:
@@ -130,9 +119,9 @@ GENERAL: dict[str, Pattern] = {
     "same": same,
     "earlier": earlier,
     "new": new,
-    "self": itself,
-    "previous": previous,
-    "next": following,
+    "self": functools.partial(shifted, 0),
+    "previous": functools.partial(shifted, -1),
+    "next": functools.partial(shifted, 1),
     "first": first,
 }
 PATTERNS: dict[str, Pattern] = {

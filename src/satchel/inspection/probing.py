@@ -22,7 +22,7 @@ from satchel.data.splits import stratified_split
 from satchel.data.tagged import Unit, infer_unit, split_tags, split_units, tokenize_tagged
 from satchel.errors import DataError
 from satchel.inspection.hidden_states import HiddenStates
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, json_fields
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
 from satchel.text.reading import Corpus
@@ -81,21 +81,13 @@ class ProbeResult:
     def document(self) -> dict[str, Any]:
         """Return the keys of `probe --json`."""
         return {
-            "data": self.data,
-            "unit": self.unit,
-            "tags": list(self.tags),
+            **json_fields(self, "data", "unit", "tags"),
             "words": dict(zip(("fitted", "held_out"), self.words, strict=True)),
             "rows": dict(zip(("fitted", "held_out"), self.rows, strict=True)),
-            "majority": self.baselines.majority,
-            "by_word": self.baselines.by_word,
+            **asdict(self.baselines),
             "layers": [{**asdict(each), "selectivity": each.selectivity} for each in self.layers],
             "notes": list(self.notes),
         }
-
-    @property
-    def static(self) -> LayerProbe:
-        """The probe on the embeddings."""
-        return self.layers[0]
 
 
 # --- probes on vectors ----------------------------------------------------------------------------------
@@ -171,13 +163,8 @@ def _fit(inputs_ND: Tensor, classes_N: Tensor, classes: int) -> tuple[Tensor, Te
 # --- probes of a model ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A text as encoded ids, its tagged words, and their tags."""
-
-    ids: Ids
-    words: list[Word]
-    tags: list[str]
+# The encoded ids of a text, and its tagged words.
+_Row = tuple[Ids, list[Word]]
 
 
 def probe(
@@ -192,11 +179,11 @@ def probe(
     states = HiddenStates(subject)
     if len(corpus.sources) != 1 or not table_format(corpus.sources[0].name):
         raise DataError("is not a table", "expected a .tsv, .csv or .jsonl file with texts and tags", where=corpus.name)
-    rows, unit, notes = _rows(states, corpus, leave_out)
-    held_out_R = _held_out([row.ids for row in rows], seed)
-    words = [word.text for row in rows for word in row.words]
-    tags_N, names = class_indices([tag for row in rows for tag in row.tags], ())
-    held_out_N = np.repeat(held_out_R, [len(row.words) for row in rows])
+    rows, tags, unit, notes = _rows(states, corpus, leave_out)
+    held_out_R = _held_out([ids for ids, _ in rows], seed)
+    words = [word.text for _, row_words in rows for word in row_words]
+    tags_N, names = class_indices(tags, ())
+    held_out_N = np.repeat(held_out_R, [len(row_words) for _, row_words in rows])
     if len(names) < 2 or held_out_N.all() or not held_out_N.any():
         raise DataError(
             f"the table has {_count(len(rows), 'row')} with {_count(len(names), 'tag')}; expected 2 or more of each",
@@ -204,7 +191,7 @@ def probe(
             where=corpus.name,
         )
     progress("computing hidden states", None)
-    layers = states.of_words([(row.ids, row.words) for row in rows])
+    layers = states.of_words(rows)
     progress("fitting probes", None)
     fitted_words, fitted_rows = (int((~mask).sum()) for mask in (held_out_N, held_out_R))
     return ProbeResult(
@@ -223,15 +210,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _rows(states: HiddenStates, corpus: Corpus, leave_out: Sequence[str]) -> tuple[list[_Row], Unit, list[str]]:
-    """Return the rows of a table with at least one tagged word, the unit of the tags, and notes for the user."""
+def _rows(
+    states: HiddenStates, corpus: Corpus, leave_out: Sequence[str]
+) -> tuple[list[_Row], list[str], Unit, list[str]]:
+    """Return the rows of a table with at least one tagged word, the tags of all words, their unit, and notes."""
     table, tokenizer = list(read_tagged(corpus)), states.tokenizer
     if not table:
         raise DataError("the table has no rows; expected two or more", where=corpus.name)
     unit = infer_unit(table, tokenizer, corpus.name)
     tokens, positions_N = tokenize_tagged([row.text for row in table], tokenizer, unit)
     texts = split_documents(np.asarray(tokens.ids, np.int64), tokenizer.boundary)
-    rows, notes, truncated, omitted, count = list[_Row](), list[str](), 0, 0, 0
+    rows, tags, notes, truncated, omitted = list[_Row](), list[str](), list[str](), 0, 0
     for number, (row, start, stop) in enumerate(zip(table, texts.starts_R, texts.stops_R, strict=True), start=1):
         last_N = positions_N[slice(*np.searchsorted(positions_N, [start, stop]))] - start
         limit = stop - start if states.max_tokens is None else states.max_tokens
@@ -243,16 +232,17 @@ def _rows(states: HiddenStates, corpus: Corpus, leave_out: Sequence[str]) -> tup
         kept = [each for each in tagged if each[3] < limit and each[1] not in leave_out]
         words = [Word(word, states.before + begin, states.before + last + 1) for word, _, begin, last in kept]
         if words:
-            rows.append(_Row(states.framed(texts.ids[start:stop]), words, [tag for _, tag, _, _ in kept]))
+            rows.append((states.framed(texts.ids[start:stop]), words))
+            tags += [tag for _, tag, _, _ in kept]
         beyond = int((last_N >= limit).sum())
-        truncated, omitted, count = truncated + bool(beyond), omitted + beyond, count + len(words)
-        if count >= MAX_WORDS and number < len(table):
+        truncated, omitted = truncated + bool(beyond), omitted + beyond
+        if len(tags) >= MAX_WORDS and number < len(table):
             notes.append(f"only the first {number:,} of {len(table):,} rows are used")
             break
     if truncated:
         context = f"the context of {states.context:,} tokens"
         notes.insert(0, f"{_count(truncated, 'row')} longer than {context}: {_count(omitted, 'tag')} beyond it omitted")
-    return rows, unit, notes
+    return rows, tags, unit, notes
 
 
 def _held_out(texts: Sequence[Ids], seed: int) -> Bools:

@@ -157,6 +157,7 @@ class SenseVectors:
         is_same_NN = (unit_ND @ unit_ND.T > SAME_SENSE).tolist()
         senses = []
         for number, scores_V in enumerate(senses_ND @ self._outputs_VD.T):
+            occurrences = usage.contexts(ids, number, contexts) if usage and contexts else ()
             high, low = (scores_V.topk(min(top, len(scores_V)), largest=largest) for largest in (True, False))
             senses.append(
                 Sense(
@@ -166,7 +167,7 @@ class SenseVectors:
                     None if shares_N is None else float(shares_N[number]),
                     _mean_cosine(self._outputs_VD[high.indices]),
                     next((other for other in range(number) if is_same_NN[number][other]), None),
-                    tuple(self._contexts(ids, number, contexts)),
+                    tuple(Context(*map(self.tokenizer.decode, parts)) for parts in occurrences),
                 )
             )
         return WordSenses(word, tuple(map(self.tokenizer.text_of, ids)), tuple(senses))
@@ -182,10 +183,6 @@ class SenseVectors:
     def _ranked(self, ids_K: Tensor, scores_K: Tensor) -> tuple[tuple[str, float], ...]:
         names = [class_name(self.subject, number) for number in ids_K.tolist()]
         return tuple(zip(names, scores_K.tolist(), strict=True))
-
-    def _contexts(self, ids: list[int], sense: int, count: int) -> Iterator[Context]:
-        for parts in self.usage.contexts(ids, sense, count) if self.usage and count else ():
-            yield Context(*map(self.tokenizer.decode, parts))
 
     @cached_property
     def usage(self) -> "SenseUsage | None":
@@ -206,8 +203,7 @@ class SenseVectors:
         """
         ids = torch.tensor(ids_T, device=self._means_ND.device)
         if len(ids_T) == 1:
-            with torch.inference_mode():
-                return self.backpack.lookup(ids)[0].double() - self._means_ND
+            return self._lookup(ids)[0]
         last_T = (torch.arange(len(ids_T), device=ids.device) == len(ids_T) - 1).float()
         counts_TN, senses_TND = sense_counts(self.backpack, ids, last_T)
         shares_TN = counts_TN / counts_TN.sum(dim=0).clamp(min=1e-12)
@@ -216,10 +212,12 @@ class SenseVectors:
     def batches(self) -> Iterator[Tensor]:
         """Return the centred senses (B, N, D) of the whole vocabulary in batches."""
         ids_V = torch.arange(self.backpack.embedding.num_embeddings, device=self._means_ND.device)
-        for ids in ids_V.split(BATCH_TOKENS):
-            with torch.inference_mode():
-                senses_BND = self.backpack.lookup(ids).double() - self._means_ND
-            yield senses_BND
+        return map(self._lookup, ids_V.split(BATCH_TOKENS))
+
+    def _lookup(self, ids_B: Tensor) -> Tensor:
+        """Return the centred senses (B, N, D) of tokens."""
+        with torch.inference_mode():
+            return self.backpack.lookup(ids_B).double() - self._means_ND
 
     def one_sense(self, sense: int) -> Floats:
         """Return one centred sense (V, D) of the whole vocabulary."""

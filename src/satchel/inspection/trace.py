@@ -126,8 +126,7 @@ class Trace:
             with inference(self._network), recording(self._network, *missing.values()) as recorded:
                 self._network(self._batch)
             for name, path in missing.items():
-                if recorded[path]:
-                    values = recorded[path]
+                if values := recorded[path]:
                     self._values[name] = values[0] if _matches(name, BY_UNIQUE_TOKEN) else _concatenated(values)
         return {name: self._values[name] for name in names if name in self._values}
 
