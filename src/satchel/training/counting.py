@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from satchel import durable
 from satchel.data.splits import stratified_folds
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 CHECK_FOLDS = 2 * MAX_FOLDS
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A model estimated from counts, facts for the run's configuration, and its loss."""
-
-    predictor: Any
-    facts: dict[str, Any]
-    train_loss: float | None
+# A model estimated from counts, facts for the run's configuration, and the training loss.
+Counted: TypeAlias = tuple[Any, dict[str, Any], float | None]
 
 
 @dataclass(frozen=True)
@@ -71,29 +66,29 @@ class Counting:
             corpus = open_data(folder, plan, progress)
             examples = plan.task.write_examples(folder, corpus, plan, progress)
             tokenizer, tokens = examples.tokenizer, open_tokens(folder.path / runs.TRAIN_TOKENS)
-            counted = self.estimate(settings, tokens, examples, progress)
+            predictor, facts, train_loss = self.estimate(settings, tokens, examples, progress)
             progress("writing", None)
-            facts = examples.facts | counted.facts
+            facts = examples.facts | facts
             config = runs.new_config(settings, tokenizer, corpus.name, examples.sha256, facts, examples.labels)
-            runs.write_model(folder, config, tokenizer, counted.predictor.arrays())
+            runs.write_model(folder, config, tokenizer, predictor.arrays())
             run = RunFolder(folder.path, config, tokenizer, tokenizer)
             held_out = run.valid_tokens()
-            valid = self.evaluate(counted.predictor, run, held_out) if held_out else None
+            valid = self.evaluate(predictor, run, held_out) if held_out else None
             seconds = time.perf_counter() - began
             key, attribute = self.metric
-            metrics = {"train_loss": counted.train_loss, key: getattr(valid, attribute, None)}
+            metrics = {"train_loss": train_loss, key: getattr(valid, attribute, None)}
             runs.write_metrics(folder, step=0, seconds=round(seconds, 3), **metrics)
         report = TrainReport(
             run=str(target),
-            parameters=counted.predictor.parameters,
+            parameters=predictor.parameters,
             seconds=seconds,
             tokens_per_second=tokens.counts.tokens / max(seconds, 1e-9),
-            train_loss=counted.train_loss,
+            train_loss=train_loss,
             counts=tokens.counts,
             valid=valid,
             reasons=plan.reasons,
         )
-        return report, counted.predictor
+        return report, predictor
 
 
 def _count_language(settings: NgramRunSettings, tokens: TokenFile, examples: Examples, progress: Progress) -> Counted:
@@ -110,7 +105,7 @@ def _count_language(settings: NgramRunSettings, tokens: TokenFile, examples: Exa
         "discounts": [[*discount.amounts] for discount in result.discounts],
         "fallback_orders": [n for n, discount in enumerate(result.discounts, start=1) if discount.is_fallback],
     }
-    return Counted(result.table, facts, result.train_loss)
+    return result.table, facts, result.train_loss
 
 
 def _count_classes(
@@ -134,7 +129,7 @@ def _count_classes(
         "temper": asdict(tables.temperature),
         "cross_check": asdict(check) if check else None,
     }
-    return Counted(tables, facts, check.nats_per_example if check else None)
+    return tables, facts, check.nats_per_example if check else None
 
 
 def _evaluate_classes(tables: ClassTables, run: RunFolder, valid: TokenFile) -> ClassificationMetrics:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from satchel import config
 from satchel.data.tagged import has_character_tags
@@ -48,12 +48,8 @@ INSPECTED_ROWS = 100
 MAX_WORD_LENGTH = 20
 
 
-class Choice(NamedTuple):
-    """A setting, its value and the reason for it."""
-
-    key: str
-    value: Any
-    reason: str
+# A setting, its value and the reason for it.
+Choice: TypeAlias = tuple[str, Any, str]
 
 
 class Shape(NamedTuple):
@@ -73,15 +69,9 @@ class Shape(NamedTuple):
 
 
 # Each shape requires two to three times the computation of the previous one.
-SHAPES = (
-    Shape(64, 2, 4),
-    Shape(96, 3, 4),
-    Shape(128, 4, 4),
-    Shape(192, 5, 6),
-    Shape(256, 6, 8),
-    Shape(384, 6, 6),
-    Shape(512, 8, 8),
-    Shape(768, 12, 12),
+SHAPES = tuple(
+    Shape(*size)
+    for size in ((64, 2, 4), (96, 3, 4), (128, 4, 4), (192, 5, 6), (256, 6, 8), (384, 6, 6), (512, 8, 8), (768, 12, 12))
 )
 
 
@@ -227,12 +217,12 @@ def language_reading(tokens: float, training_tokens: float) -> Iterator[Choice]:
     epochs = training_tokens / max(1.0, tokens)
     reason = f"about {epochs:,.0f} epochs" if epochs >= 1.5 else "about one epoch"
     batch = 2 ** round(math.log2(max(1.0, training_tokens / UPDATES)))
-    yield Choice("training.batch_tokens", min(1 << 14, max(1 << 10, batch)), f"about {UPDATES:,} optimizer steps")
+    yield "training.batch_tokens", min(1 << 14, max(1 << 10, batch)), f"about {UPDATES:,} optimizer steps"
     if epochs > FEW_EPOCHS:
         # Above MANY_EPOCHS, noise regularises too, and less dropout is needed.
-        yield Choice("model.dropout", 0.2 if SEVERAL_EPOCHS < epochs <= MANY_EPOCHS else 0.1, reason)
+        yield "model.dropout", 0.2 if SEVERAL_EPOCHS < epochs <= MANY_EPOCHS else 0.1, reason
     if epochs > MANY_EPOCHS:
-        yield Choice("training.noise", 0.1, f"{reason}: prevents overfitting")
+        yield "training.noise", 0.1, f"{reason}: prevents overfitting"
 
 
 def choose_documents(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
@@ -276,9 +266,9 @@ def choose_classifier(choices: Choices, data: str, tokenizer: Tokenizer | None) 
     if tokenizer is None and "tokenizer" not in choices.tree and has_words:
         choices.choose("tokenizer.kind", "word", "embeddings of words and bigrams")
         choices.choose("tokenizer.split", "punctuation", "a word has the same embedding before punctuation")
-    for choice in averaging(round(characters * len(texts) / inspected), characters):
-        if choice.key != "training.epochs" or not choices.is_set("training.steps"):
-            choices.choose(*choice)
+    for key, value, reason in averaging(round(characters * len(texts) / inspected), characters):
+        if key != "training.epochs" or not choices.is_set("training.steps"):
+            choices.choose(key, value, reason)
 
 
 def averaging(rows: int, characters: int) -> Iterator[Choice]:
@@ -289,14 +279,14 @@ def averaging(rows: int, characters: int) -> Iterator[Choice]:
     tokens = characters / characters_per_token("word", 0)
     bigrams = 2 ** math.ceil(math.log2(max(2.0, tokens)))
     words = max(1, round(tokens / max(1, rows)))
-    yield Choice("model.width", 16, "narrow embeddings generalise better here")
-    yield Choice("model.layers", 0, "a linear classifier of the mean embedding")
-    yield Choice("model.average", "root", "longer texts get larger logits")
-    yield Choice("model.bigrams", min(MAX_BIGRAMS, max(1 << 15, bigrams)), f"about {tokens:,.0f} bigrams in the data")
-    yield Choice("training.batch_tokens", ROWS_PER_BATCH * words, f"{ROWS_PER_BATCH} texts of about {words:,} words")
-    yield Choice("training.learning_rate", 5e-3, "few epochs")
-    yield Choice("training.weight_decay", 0.0, "weight decay would shrink the embeddings of rare words")
-    yield Choice("training.epochs", 4.0, "more epochs overfit")
+    yield "model.width", 16, "narrow embeddings generalise better here"
+    yield "model.layers", 0, "a linear classifier of the mean embedding"
+    yield "model.average", "root", "longer texts get larger logits"
+    yield "model.bigrams", min(MAX_BIGRAMS, max(1 << 15, bigrams)), f"about {tokens:,.0f} bigrams in the data"
+    yield "training.batch_tokens", ROWS_PER_BATCH * words, f"{ROWS_PER_BATCH} texts of about {words:,} words"
+    yield "training.learning_rate", 5e-3, "few epochs"
+    yield "training.weight_decay", 0.0, "weight decay would shrink the embeddings of rare words"
+    yield "training.epochs", 4.0, "more epochs overfit"
 
 
 # --- translators -------------------------------------------------------------------------------------------
@@ -305,14 +295,8 @@ def averaging(rows: int, characters: int) -> Iterator[Choice]:
 PAIR_EPOCHS = 8
 # Maximum number of parameters per target token of the data.
 PAIR_PARAMETERS = 64
-PAIR_SHAPES = (
-    Shape(64, 2, 4),
-    Shape(96, 2, 4),
-    Shape(128, 3, 4),
-    Shape(192, 3, 4),
-    Shape(256, 3, 4),
-    Shape(384, 4, 6),
-    Shape(512, 6, 8),
+PAIR_SHAPES = tuple(
+    Shape(*size) for size in ((64, 2, 4), (96, 2, 4), (128, 3, 4), (192, 3, 4), (256, 3, 4), (384, 4, 6), (512, 6, 8))
 )
 PAIR_BATCH = 2048
 

@@ -74,16 +74,8 @@ class PlanOptions(TrainOptions, total=False):
 
 
 # Options that are abbreviations of settings.
-KEYS = {
-    "task": "task",
-    "valid": "data.valid",
-    "seed": "training.seed",
-    "minutes": "training.minutes",
-    "steps": "training.steps",
-    "epochs": "training.epochs",
-    "threads": "training.threads",
-    "device": "training.device",
-}
+TRAINING_OPTIONS = ("seed", "minutes", "steps", "epochs", "threads", "device")
+KEYS = {"task": "task", "valid": "data.valid"} | {name: f"training.{name}" for name in TRAINING_OPTIONS}
 
 
 def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:

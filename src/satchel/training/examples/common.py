@@ -1,7 +1,8 @@
 """Functions shared by the writers of examples. Shapes: R rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -59,17 +60,19 @@ def fraction(plan: "Plan") -> float:
     return 0.0 if isinstance(valid, str) else valid
 
 
-def split(rows: Sequence[T], is_valid_R: npt.NDArray[np.bool_], plan: "Plan", unit: str) -> tuple[list[T], list[T]]:
-    """Return the training rows and the held-out rows."""
-    if fraction(plan) and not is_valid_R.any() and "data.valid" not in plan.chosen:
+def split(
+    rows: list[T], held_out: Callable[[float, int], npt.NDArray[np.bool_]], plan: "Plan", unit: str
+) -> tuple[list[T], list[T]]:
+    """Return the training rows and the held-out rows; `held_out` returns their mask for a fraction and a seed."""
+    share = fraction(plan)
+    if not share:
+        return rows, []
+    is_valid_R = held_out(share, plan.settings.training.seed)
+    if not is_valid_R.any() and "data.valid" not in plan.chosen:
         raise DataError(
-            f"data.valid={fraction(plan)}: no {unit} would be held out",
-            "give a larger fraction, or a file with --valid",
+            f"data.valid={share}: no {unit} would be held out", "give a larger fraction, or a file with --valid"
         )
-    parts: tuple[list[T], list[T]] = [], []
-    for row, is_valid in zip(rows, is_valid_R, strict=True):
-        parts[int(is_valid)].append(row)
-    return parts
+    return list(compress(rows, ~is_valid_R)), list(compress(rows, is_valid_R))
 
 
 def require_rows(rows: Iterable[T], where: str, unit: str = "rows") -> list[T]:

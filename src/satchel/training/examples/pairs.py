@@ -3,10 +3,9 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from satchel import durable
 from satchel.data.bpe_dropout import merge_parts
@@ -23,7 +22,6 @@ from satchel.text.tokenizer import Tokenizer
 from satchel.training.examples.common import (
     Examples,
     choose_tokenizer,
-    fraction,
     learn_tokenizer,
     require_rows,
     split,
@@ -48,10 +46,7 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress:
             "check the columns with `satchel data`",
             where=corpus.name,
         )
-    is_valid_R = np.zeros(len(pairs), bool)
-    if fraction(plan):
-        is_valid_R = held_out_pairs(pairs, fraction(plan), plan.settings.training.seed)
-    train, valid = split(pairs, is_valid_R, plan, "pair")
+    train, valid = split(pairs, partial(held_out_pairs, pairs), plan, "pair")
     tokenizer, source_tokenizer = _tokenizers(train, plan, corpus.name, progress)
     if settings.training.merge_dropout:
         merge_parts(tokenizer)  # raises an error if the tokenizer has no merges

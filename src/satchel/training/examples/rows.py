@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from satchel.runs import folder as runs
 from satchel.text.reading import Corpus, text_pieces
 from satchel.text.tables import Example, TaggedText, read_examples, read_tagged
 from satchel.text.tokenizer import Tokenizer
-from satchel.training.examples.common import Examples, choose_tokenizer, fraction, require_rows, split, valid_corpus
+from satchel.training.examples.common import Examples, choose_tokenizer, require_rows, split, valid_corpus
 from satchel.training.plan import Plan
 
 R = TypeVar("R")
@@ -30,7 +31,7 @@ def write_labelled(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progre
     rows = list(read_examples(corpus))
     labels = _label_names([row.label for row in rows], len(rows), corpus.name, "label")
     strata_R, _ = class_indices([row.label for row in rows], labels)
-    train, valid = _split(rows, strata_R, plan)
+    train, valid = split(rows, partial(stratified_split, strata_R), plan, "row")
     tokenizer = choose_tokenizer([row.text for row in train], plan, corpus.name, progress)
     characters = sum(len(row.text) for row in train)
 
@@ -48,7 +49,7 @@ def write_tagged_rows(folder: durable.NewFolder, corpus: Corpus, plan: Plan, pro
     """Write the tokens and tags of the training rows, and of the held-out rows if there are any."""
     progress("reading", None)
     rows = list(read_tagged(corpus))
-    train, valid = _split(rows, np.zeros(len(rows), np.int64), plan)
+    train, valid = split(rows, partial(stratified_split, np.zeros(len(rows), np.int64)), plan, "row")
     tokenizer = choose_tokenizer([row.text for row in train], plan, corpus.name, progress)
     unit = infer_unit(rows, tokenizer, corpus.name)
     tags = _label_names([tag for row in rows for tag in split_tags(row, unit)], len(rows), corpus.name, "tag")
@@ -88,14 +89,6 @@ def _label_names(labels: Sequence[str], rows: int, where: str, noun: str) -> tup
             where=where,
         )
     return names
-
-
-def _split(rows: Sequence[R], strata_R: Ints, plan: Plan) -> tuple[list[R], list[R]]:
-    """Return training rows and held-out rows, the same fraction of each stratum."""
-    is_valid_R = np.zeros(len(rows), bool)
-    if fraction(plan):
-        is_valid_R = stratified_split(strata_R, fraction(plan), plan.settings.training.seed)
-    return split(rows, is_valid_R, plan, "row")
 
 
 def _write(

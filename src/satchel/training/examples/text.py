@@ -1,6 +1,6 @@
 """Write the token files of a language model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from satchel import durable
@@ -9,7 +9,7 @@ from satchel.data.tokens import TokenCounts, TokenWriter, write_tokens
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus, DocumentRule, Piece
+from satchel.text.reading import Corpus, Piece
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.tokenizer_training import train_tokenizer
 from satchel.training.examples.common import Examples, fraction, valid_corpus
@@ -31,38 +31,25 @@ def write_text(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: 
     def part(*, is_valid: bool) -> Iterator[Piece]:
         return (piece for is_held_out, piece in split.pieces(corpus, rule, characters) if is_held_out == is_valid)
 
-    def report(done: int) -> None:
-        progress("tokenizing", min(1.0, done / characters))
-
-    tokenizer = plan.tokenizer
-    if tokenizer is None:
+    def new_tokenizer() -> Tokenizer:
         progress("learning the tokenizer", None)
-        texts = (piece.text for piece in part(is_valid=False))
-        tokenizer = train_tokenizer(plan.settings.tokenizer, texts, characters)
-    counts = _write(folder, runs.TRAIN_TOKENS, tokenizer, part(is_valid=False), rule, sha256, report)
+        return train_tokenizer(plan.settings.tokenizer, (piece.text for piece in part(is_valid=False)), characters)
+
+    tokenizer = plan.tokenizer or new_tokenizer()
+
+    def write(name: str, noun: str, pieces: Iterator[Piece], sha256: str) -> TokenCounts:
+        with folder.create(name) as handle:
+            writer = TokenWriter(handle, tokenizer, rule)
+            counts = write_tokens(writer, pieces, lambda done: progress("tokenizing", min(1.0, done / characters)))
+            writer.finish(sha256)
+        if not counts.tokens:
+            remedy = "give more text, another fraction, or a file with --valid"
+            raise DataError(f"the {noun} part contains no tokens", remedy)
+        return counts
+
+    counts = write(runs.TRAIN_TOKENS, "training", part(is_valid=False), sha256)
     if other := valid_corpus(plan):
-        _write(folder, runs.VALID_TOKENS, tokenizer, other.pieces(rule), rule, other.identity(), report)
+        write(runs.VALID_TOKENS, "validation", other.pieces(rule), other.identity())
     elif split.fraction:
-        _write(folder, runs.VALID_TOKENS, tokenizer, part(is_valid=True), rule, sha256, report)
+        write(runs.VALID_TOKENS, "validation", part(is_valid=True), sha256)
     return Examples(tokenizer, sha256, {"counts": asdict(counts), "repaired": dict(corpus.repaired)})
-
-
-def _write(
-    folder: durable.NewFolder,
-    name: str,
-    tokenizer: Tokenizer,
-    pieces: Iterator[Piece],
-    rule: DocumentRule,
-    sha256: str,
-    report: Callable[[int], None],
-) -> TokenCounts:
-    with folder.create(name) as handle:
-        writer = TokenWriter(handle, tokenizer, rule)
-        counts = write_tokens(writer, pieces, report)
-        writer.finish(sha256)
-    if not counts.tokens:
-        part = "validation" if name == runs.VALID_TOKENS else "training"
-        raise DataError(
-            f"the {part} part contains no tokens", "give more text, another fraction, or a file with --valid"
-        )
-    return counts

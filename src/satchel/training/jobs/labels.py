@@ -13,6 +13,7 @@ from torch import Tensor
 from satchel.data.batches import NO_TARGET, Ints, RowBatches, pad, split_documents
 from satchel.inspection.sense_metrics import ScoredText
 from satchel.models.backpack import Backpack
+from satchel.models.encoder import Encoder
 from satchel.predictor import Floats, Ids, Labeller
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -58,12 +59,8 @@ class LabelJob:
         self._labeller, self._gold, self._settings, self._per_token = labeller, gold, settings, per_token
         self._texts = split_documents(ids, boundary)
         self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
+        self.steps_per_epoch = self._batches.steps_per_epoch
         self._weights = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Number of steps per epoch."""
-        return self._batches.steps_per_epoch
 
     def loss(self, step: int, shard: int, shards: int) -> Loss:
         """Return the loss of one shard of a step's batch."""
@@ -144,43 +141,38 @@ def _validation_result(logprobs_EC: Floats, gold_E: Ints) -> ValidationResult | 
     return ValidationResult(-float(logprobs_EC[known, gold_E[known]].mean()), float(correct.mean()))
 
 
-def _label_job(
-    predictor: Callable[[Any, int], Labeller],
-    run: RunFolder,
-    settings: EncoderRunSettings,
-    network: ClassificationNetwork | TaggingNetwork,
-    *,
-    per_token: bool,
-) -> LabelJob:
-    """Return the training job of a run."""
-    tokens, valid, boundary = run.tokens(), run.valid_tokens(), run.tokenizer.boundary
-    return LabelJob(
-        network,
-        predictor(network, boundary),
-        tokens.ids,
-        run.classes(runs.TRAIN_CLASSES, tokens, per_token=per_token),
-        boundary,
-        settings.training,
-        (valid.ids, run.classes(runs.VALID_CLASSES, valid, per_token=per_token)) if valid else None,
-        per_token=per_token,
+def _label_task(
+    network: Callable[[EncoderRunSettings, Encoder, int], Any], labeller: Callable[[Any, int], Any], *, per_token: bool
+) -> NetworkTask:
+    """Return the task of a network, built from settings, encoder and number of labels, and its predictor."""
+
+    def job(run: RunFolder, settings: EncoderRunSettings, network: ClassificationNetwork | TaggingNetwork) -> LabelJob:
+        tokens, valid, boundary = run.tokens(), run.valid_tokens(), run.tokenizer.boundary
+        return LabelJob(
+            network,
+            labeller(network, boundary),
+            tokens.ids,
+            run.classes(runs.TRAIN_CLASSES, tokens, per_token=per_token),
+            boundary,
+            settings.training,
+            (valid.ids, run.classes(runs.VALID_CLASSES, valid, per_token=per_token)) if valid else None,
+            per_token=per_token,
+        )
+
+    return NetworkTask(
+        EncoderRunSettings,
+        network=lambda settings, sizes, custom_encoder, ngram: network(
+            settings, new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels
+        ),
+        costs=partial(encoder_costs, causal=False),
+        predictor=lambda network, run: labeller(network, run.tokenizer.boundary),
+        job=job,
     )
 
 
-CLASSIFICATION = NetworkTask(
-    EncoderRunSettings,
-    network=lambda settings, sizes, custom_encoder, ngram: ClassificationNetwork(
-        new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels, settings.model.pooling
-    ),
-    costs=partial(encoder_costs, causal=False),
-    predictor=lambda network, run: NetworkLabeller(network, run.tokenizer.boundary),
-    job=partial(_label_job, NetworkLabeller, per_token=False),
+CLASSIFICATION = _label_task(
+    lambda settings, encoder, labels: ClassificationNetwork(encoder, labels, settings.model.pooling),
+    NetworkLabeller,
+    per_token=False,
 )
-TAGGING = NetworkTask(
-    EncoderRunSettings,
-    network=lambda settings, sizes, custom_encoder, ngram: TaggingNetwork(
-        new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels
-    ),
-    costs=partial(encoder_costs, causal=False),
-    predictor=lambda network, run: NetworkTagger(network, run.tokenizer.boundary),
-    job=partial(_label_job, NetworkTagger, per_token=True),
-)
+TAGGING = _label_task(lambda settings, encoder, labels: TaggingNetwork(encoder, labels), NetworkTagger, per_token=True)

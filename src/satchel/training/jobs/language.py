@@ -84,11 +84,7 @@ class LanguageJob:
             self._batches = StreamBatches(len(ids), length, rows, settings.seed)
         else:
             self._batches = DocumentBatches(ids, boundary, length, settings.batch_tokens, settings.seed)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Number of steps per epoch."""
-        return self._batches.steps_per_epoch
+        self.steps_per_epoch = self._batches.steps_per_epoch
 
     def batch(self, step: int) -> LanguageBatch:
         """Return the batch of a step."""

@@ -57,11 +57,7 @@ class PairJob:
             [max(len(a), len(b)) + 1 for a, b in zip(self._source_texts, self._target_texts, strict=True)]
         )
         self._batches = RowBatches(lengths_R, settings.batch_tokens, settings.seed)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Number of steps per epoch."""
-        return self._batches.steps_per_epoch
+        self.steps_per_epoch = self._batches.steps_per_epoch
 
     def batch(self, step: int, shard: int = 0, shards: int = 1) -> PairBatch | None:
         """Return one shard of a step's batch; None if it is empty."""
