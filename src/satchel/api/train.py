@@ -112,8 +112,22 @@ def train(
     Raises:
         SatchelError: The data, a setting or the machine does not permit the training; the message names the remedy.
     """
-    arguments = locals()
-    options: Any = {name: arguments[name] for name in PlanOptions.__annotations__}
+    options: PlanOptions = {
+        "task": task,
+        "model": model,
+        "size": size,
+        "recipe": recipe,
+        "tokenizer": tokenizer,
+        "valid": valid,
+        "minutes": minutes,
+        "steps": steps,
+        "epochs": epochs,
+        "seed": seed,
+        "threads": threads,
+        "device": device,
+        "start": start,
+        "settings": settings,
+    }
     return run_plan(make_plan(TASKS, data, options), out=out, force=force, progress=progress)
 
 
