@@ -294,8 +294,10 @@ class Model(ABC):
         """
         from satchel.inspection.patterns import find_patterns
 
-        traced = lambda text: self.trace(text) if isinstance(text, str) else self.trace(*text)  # noqa: E731
-        return find_patterns(self, texts, traced, patterns)
+        def trace(text: str | tuple[str, str]) -> "Trace":
+            return self.trace(text) if isinstance(text, str) else self.trace(*text)
+
+        return find_patterns(self, texts, trace, patterns)
 
     def edit(self, *, zero: Iterable[tuple[int, int]] = ()) -> Self:
         """Return a copy of the model in which the outputs of attention heads, given as (layer, head), are zero.
