@@ -23,6 +23,7 @@ from satchel.predictor import Ids
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
+from satchel.text.display import quoted
 from satchel.text.reading import DocumentRule
 from satchel.text.tokenizer import Tokenizer
 from satchel.training.settings import MixRunSettings, MixSettings
@@ -110,7 +111,7 @@ def mix(
         if model.tokenizer.sha256 != first.tokenizer.sha256:
             raise RunError(
                 f"has another tokenizer than {first.folder}: their predictions cannot be mixed",
-                f"train it with --tokenizer {first.folder}",
+                f"train it with --tokenizer {quoted(first.folder)}",
                 where=str(model.folder),
             )
         if model.settings.data.documents != first.settings.data.documents:

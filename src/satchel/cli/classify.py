@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from satchel.cli.options import Run
-from satchel.cli.output import TEXT, message, print_drawing, print_table
+from satchel.cli.output import TEXT, message, print, print_drawing, print_table
 from satchel.cli.predict import Predictor, predicts
 from satchel.text.display import visible
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from satchel.cli.output import TEXT, Progress, message, print_table
+from satchel.cli.output import TEXT, Progress, message, print, print_table
 from satchel.cli.result import Result, reports
 
 if TYPE_CHECKING:

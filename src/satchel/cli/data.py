@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.options import READING, Assignments, reads_files
-from satchel.cli.output import TEXT, Progress, print_fields, print_table
+from satchel.cli.output import TEXT, Progress, print, print_fields, print_table
 from satchel.cli.result import Result, reports
 from satchel.text.display import visible
 

@@ -9,10 +9,10 @@ from typer import Option
 from satchel.cli.compare import show_comparison
 from satchel.cli.look.contributions import show_contributions
 from satchel.cli.mix import show_mix
-from satchel.cli.output import Progress, message, print_table
+from satchel.cli.output import Progress, message, print, print_table
 from satchel.cli.senses import show_senses
 from satchel.cli.train import exit_if_stopped, run_training, show_report
-from satchel.text.display import safe
+from satchel.text.display import quoted
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
@@ -38,7 +38,7 @@ def demo(
 
     del no_serve  # the workbench is not part of this version
     ngram, network, mixture, figures = (out / name for name in ("ngram", "backpack", "mix", "pictures"))
-    message(f"$ satchel train @python-docs --model ngram --valid 0.1 --set model.order={ORDER} -o {ngram}")
+    message(f"$ satchel train @python-docs --model ngram --valid 0.1 --set model.order={ORDER} -o {quoted(ngram)}")
     with Progress() as progress:
         counted = api.train(
             "@python-docs",
@@ -52,7 +52,7 @@ def demo(
         )
     show_report(counted)
     _generate(counted)
-    message(f"\n$ satchel evaluate {ngram}     (and the same for other orders)")
+    message(f"\n$ satchel evaluate {quoted(ngram)}     (and the same for other orders)")
     with Progress() as progress:
         likelihoods = api.cost_by_order(counted, ORDERS, progress)
     rows = [
@@ -62,7 +62,7 @@ def demo(
     _save(charts.cost_by_order([(order, bits) for order, bits, _ in rows]), figures / "bits-per-byte-by-order")
     changes = " ".join(f"--set {key}={value}" for key, value in SETTINGS.items())
     options = f"--model backpack --valid 0.1 --minutes {minutes:g} {changes}"
-    message(f"\n$ satchel train @python-docs --tokenizer {ngram} {options} -o {network}")
+    message(f"\n$ satchel train @python-docs --tokenizer {quoted(ngram)} {options} -o {quoted(network)}")
     plan = api.plan("@python-docs", model="backpack", tokenizer=ngram, valid=0.1, minutes=minutes, settings=SETTINGS)
     trained, stop = run_training(partial(api.run_plan, plan, out=network, force=True))
     show_report(trained)
@@ -71,10 +71,10 @@ def demo(
     _generate(trained)
     baseline = next(bits for order, bits, _ in rows if order == ORDER)
     _save(charts.training_curves({"backpack": api.bits_by_step(trained)}, baseline), figures / "training")
-    message(f"\n$ satchel mix {ngram} {network} -o {mixture}")
+    message(f"\n$ satchel mix {quoted(ngram)} {quoted(network)} -o {quoted(mixture)}")
     _, report = api.mix([ngram, network], mixture, force=True)
     show_mix(report, "mix")
-    message(f"\n$ satchel compare {ngram} {network}")
+    message(f"\n$ satchel compare {quoted(ngram)} {quoted(network)}")
     comparison = api.compare([ngram, network])
     show_comparison(comparison)
     intervals = [(row.run, row.value, row.low, row.high) for row in comparison.rows]
@@ -84,25 +84,25 @@ def demo(
 
 def _generate(model: "LanguageModel") -> None:
     """Print a sample."""
-    message(f"\n$ satchel generate {model.folder} '{PROMPT}' --tokens 60 --temperature 0.7 --seed 1")
-    print(PROMPT + safe(model.generate(PROMPT, tokens=60, temperature=0.7, seed=1).text))
+    message(f"\n$ satchel generate {quoted(model.folder)} '{PROMPT}' --tokens 60 --temperature 0.7 --seed 1")
+    print(PROMPT + model.generate(PROMPT, tokens=60, temperature=0.7, seed=1).text)
 
 
 def _inspect(model: "LanguageModel", figures: Path) -> None:
     """Print senses and contributions; draw contributions and attention weights; write the report."""
     from satchel.api.report import write_report
 
-    message(f"\n$ satchel senses {model.folder} {' '.join(WORDS)} --top 6")
+    message(f"\n$ satchel senses {quoted(model.folder)} {' '.join(WORDS)} --top 6")
     for word in WORDS:
         show_senses(model.senses(word, top=6))
-    message(f"\n$ satchel look contributions {model.folder} '{TEXT}'")
+    message(f"\n$ satchel look contributions {quoted(model.folder)} '{TEXT}'")
     contributions = model.contributions(TEXT)
     show_contributions(contributions)
     _save(contributions.picture(), figures / "contributions")
-    message(f"\n$ satchel look attention {model.folder} '{TEXT}' -o {figures / 'attention.svg'}")
+    message(f"\n$ satchel look attention {quoted(model.folder)} '{TEXT}' -o {quoted(figures / 'attention.svg')}")
     _save(model.trace(TEXT).attention_map(), figures / "attention")
     page = figures.parent / "report.html"
-    message(f"\n$ satchel report {model.folder} -o {page}")
+    message(f"\n$ satchel report {quoted(model.folder)} -o {quoted(page)}")
     write_report(model, page)
     message(f"wrote {page}")
 

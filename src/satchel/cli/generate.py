@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.options import AsJson, Run, SamplingSeed, Temperature, TopK, TopP, read_text
-from satchel.cli.output import Progress, emit_json, message
-from satchel.text.display import safe
+from satchel.cli.output import Progress, emit_json, message, print
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
@@ -48,7 +47,7 @@ def generate(
         return
     for number, sample in enumerate(result.samples, start=1):
         message(f"--- sample {number} ({sample.finish})")
-        print(safe(prompt + sample.text))
+        print(prompt + sample.text)
 
 
 def _stream(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> None:
@@ -58,7 +57,7 @@ def _stream(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> Non
     def show(text: str) -> None:
         nonlocal printed
         new = prompt + text if printed is None else text[len(printed) :]
-        print(safe(new), end="", flush=True)
+        print(new, end="", flush=True)
         printed = text
 
     result = model.generate(prompt, on_text=show, **options)

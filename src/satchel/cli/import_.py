@@ -7,6 +7,7 @@ from typer import Argument, Option
 from satchel.cli.data import number_text
 from satchel.cli.options import Force, RunOut
 from satchel.cli.output import Progress, message
+from satchel.text.display import quoted
 
 
 def import_(
@@ -24,4 +25,4 @@ def import_(
         model = api.import_arpa(source, out, tokenizer=tokenizer, force=force, progress=progress)
     ngrams = number_text(model.run.facts["ngrams"])
     message(f"wrote {out}: n-gram model with {model.tokenizer.size:,} tokens; n-grams by order: {ngrams}")
-    message(f"next: satchel evaluate {out} FILE")
+    message(f"next: satchel evaluate {quoted(out)} FILE")

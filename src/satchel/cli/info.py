@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.data import number_text
-from satchel.cli.output import TEXT, message, print_fields, print_table
+from satchel.cli.output import TEXT, message, print, print_fields, print_table
 from satchel.cli.result import Result, reports
 from satchel.errors import SettingsError
 from satchel.text.display import visible

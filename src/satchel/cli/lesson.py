@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from satchel.cli.options import AsJson
-from satchel.cli.output import TEXT, emit_json, message, print_table
+from satchel.cli.output import TEXT, emit_json, message, print, print_table
 from satchel.errors import SettingsError
+from satchel.text.display import quoted
 
 if TYPE_CHECKING:
     from satchel.lessons import Step
@@ -63,7 +64,7 @@ def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> Non
         other = "--ask asks in the terminal" if ask else "--json prints the steps"
         raise SettingsError(f"{other}, -o writes them to a file", "use only one of the two options")
     if name is None:
-        raise SettingsError("-o needs the name of a lesson", f"for example satchel lesson attention -o {out}")
+        raise SettingsError("-o needs the name of a lesson", f"for example satchel lesson attention -o {quoted(out)}")
     files.check_ending(out)
 
 

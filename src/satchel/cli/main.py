@@ -16,7 +16,7 @@ import typer
 
 import satchel
 from satchel.errors import SatchelError
-from satchel.text.display import safe
+from satchel.text.display import safe, visible
 from satchel.torchrun import launch
 
 HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
@@ -82,7 +82,8 @@ def run(arguments: list[str]) -> int:
         code = group.main(arguments, prog_name="satchel", standalone_mode=False)
         sys.stdout.flush()
     except SatchelError as error:
-        return _fail(str(error), error) if launch().is_first else 2
+        text = str(SatchelError(error.cause, error.remedy, where=visible(error.where)))
+        return _fail(text, error) if launch().is_first else 2
     except BrokenPipeError:
         return _close_stdout()
     except SystemExit as error:
@@ -96,7 +97,7 @@ def run(arguments: list[str]) -> int:
         remedy = "use less text, a lower model.order, or pruning (--set model.prune=0,0,1)"
         return _fail(f"not enough memory\n{remedy}", error)
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
+        name = f"{visible(str(error.filename))}: " if error.filename else ""
         return _fail(
             f"{name}{error.strerror or error}\ncheck the disk space and the permissions, then try again", error
         )
@@ -107,7 +108,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
             remedy = "use a smaller model or a smaller training.batch_tokens; saved checkpoints are intact"
             return _fail(f"not enough memory\n{remedy}", error)
-        traceback.print_exc()
+        print(safe(traceback.format_exc()), file=sys.stderr)
         return _fail("this is a bug in satchel: please report the lines above", code=1)
     return code if isinstance(code, int) else 0
 
@@ -139,7 +140,7 @@ def _usage_error(error: Any) -> int:
 def _fail(text: str, error: BaseException | None = None, *, code: int = 2) -> int:
     """Print an error message, and the traceback of `error` with --debug; return the exit code."""
     if error is not None and os.environ.get("SATCHEL_DEBUG"):
-        traceback.print_exc()
+        print(safe(traceback.format_exc()), file=sys.stderr)
     first, *others = safe(text).split("\n")
     lines = [f"satchel: {first}", *(f"         {line}" for line in others)]
     print("\n".join(lines), file=sys.stderr)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from satchel.cli.output import TEXT, message, print_fields, print_table
+from satchel.cli.output import TEXT, message, print, print_fields, print_table
 
 if TYPE_CHECKING:
     from satchel.api.model import Model

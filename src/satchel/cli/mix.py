@@ -9,6 +9,7 @@ from satchel.cli.metrics import metrics_json
 from satchel.cli.options import Force, RunOut
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import Result, reports
+from satchel.text.display import quoted
 
 if TYPE_CHECKING:
     from satchel.api import MixReport
@@ -38,7 +39,7 @@ def mix(
 
     def show() -> None:
         show_mix(report, str(out))
-        message(f"next: satchel evaluate {out} FILE")
+        message(f"next: satchel evaluate {quoted(out)} FILE")
 
     return Result(document, show)
 

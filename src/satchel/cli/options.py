@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from satchel.cli.output import message
 from satchel.errors import DataError, SettingsError
+from satchel.text.display import quoted
 
 Command = Callable[..., Any]
 
@@ -86,7 +89,18 @@ def read_text(text: str | None, name: str = "TEXT") -> str:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise DataError(f"{name} cannot be encoded as utf-8", "check the locale of your terminal") from None
+    _hint_at_path(text, name)
     return text
+
+
+def _hint_at_path(text: str, name: str) -> None:
+    """Print a message if a text is the name of an existing file or folder."""
+    if "\0" in text or not os.path.exists(text):
+        return
+    kind, remedy = "file", f"to read the file, use - and redirect it: - < {quoted(text)}"
+    if os.path.isdir(text):
+        kind, remedy = "folder", f"{name} is a text, not a name"
+    message(f"note: {name} is used as it is, but {quoted(text)} is also the name of a {kind}; {remedy}")
 
 
 def decode_utf8(data: bytes, where: str) -> str:

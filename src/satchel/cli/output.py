@@ -1,13 +1,16 @@
-"""Terminal output: results on stdout, messages and progress on stderr."""
+"""Terminal output: results on stdout, messages and progress on stderr.
 
-import json
+All functions escape control and invisible characters, so that names and texts cannot change the terminal.
+"""
+
+import builtins
 import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from satchel.text.display import visible
+from satchel.text.display import json_text, safe, visible
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
@@ -21,10 +24,15 @@ PROGRESS_INTERVAL = 5.0
 TEXT, TOKEN = "text", "token"
 
 
+def print(text: str = "", *, end: str = "\n", flush: bool = False) -> None:
+    """Print a result of one or more lines. Commands use this function instead of the built-in one."""
+    builtins.print(safe(text), end=end, flush=flush)
+
+
 def emit_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document; numbers that are not finite become null."""
     tree = {"schema_version": SCHEMA_VERSION, **_finite(document)}
-    print(json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False))
+    builtins.print(json_text(tree, indent=2))
 
 
 def _finite(value: Any) -> Any:
@@ -40,15 +48,21 @@ def _finite(value: Any) -> Any:
 def message(*lines: str) -> None:
     """Print messages on stderr, one per line; in distributed training only rank 0 prints."""
     if launch().is_first:
-        print(*(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr)
+        builtins.print(*(f"{_one_line(line)}\n" for line in lines), sep="", end="", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    """Return a message with newlines escaped, except newlines before the text."""
+    line = text.lstrip("\n")
+    return "\n" * (len(text) - len(line)) + visible(line)
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """Print names and values in two columns."""
-    rows = list(fields)
+    rows = [(visible(name), visible(text)) for name, text in fields]
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
-        print(f"  {name:<{width}}  {text}")
+        builtins.print(f"  {name:<{width}}  {text}")
 
 
 def print_table(
@@ -66,7 +80,7 @@ def print_table(
     headings = list(columns.items()) if isinstance(columns, Mapping) else list(columns)
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     for heading, form in headings:
-        table.add_column(heading, justify="left" if form in (TEXT, TOKEN) else "right", overflow="fold")
+        table.add_column(Text(visible(heading)), justify="left" if form in (TEXT, TOKEN) else "right", overflow="fold")
     for row in rows:
         cells = zip(row, headings, strict=True)
         table.add_row(*(Text(_cell(value, form)) for value, (_, form) in cells))
@@ -80,7 +94,7 @@ def _cell(value: Any, form: str) -> str:
 
 
 def print_drawing(drawing: "Text | str") -> None:
-    """Print a chart made of characters."""
+    """Print a chart made of characters; the chart functions escape its labels."""
     from rich.console import Console
 
     Console(highlight=False).print(drawing, soft_wrap=True, markup=False)
@@ -119,6 +133,6 @@ class Progress:
             return
         self._last, self._stage, self._is_shown = now, stage, True
         share = f" {done:4.0%}" if done is not None else ""
-        line = f"{stage} ...{share}  {now - self._start:.0f} s"
+        line = f"{visible(stage)} ...{share}  {now - self._start:.0f} s"
         sys.stderr.write(f"\r\x1b[K{line}" if self._is_terminal else f"{line}\n")
         sys.stderr.flush()

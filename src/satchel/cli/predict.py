@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.cli.options import AsJson, Command, Text, decode_utf8, read_text, reads_files, with_options
-from satchel.cli.output import Progress, emit_json, message
+from satchel.cli.output import Progress, emit_json, message, print
 from satchel.errors import SettingsError
 from satchel.text.display import visible
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from satchel.cli.options import AsJson, Run, Top
-from satchel.cli.output import TEXT, Progress, emit_json, message, print_table
+from satchel.cli.output import TEXT, Progress, emit_json, message, print, print_table
 from satchel.errors import SettingsError
 from satchel.text.display import visible
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.options import Run, Top, check_choice
-from satchel.cli.output import TEXT, message, print_fields, print_table
+from satchel.cli.output import TEXT, message, print, print_fields, print_table
 from satchel.cli.result import Result, reports
 from satchel.errors import SettingsError
 from satchel.text.display import visible

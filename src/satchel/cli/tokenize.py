@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument
 
 from satchel.cli.options import Text, read_text
-from satchel.cli.output import message
+from satchel.cli.output import message, print
 from satchel.cli.result import Result, reports
 from satchel.text.display import visible
 

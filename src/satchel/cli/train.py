@@ -12,9 +12,9 @@ from typer import Argument, Option
 
 from satchel.cli.metrics import metrics_json
 from satchel.cli.options import READING, AsJson, Assignments, Force, reads_files
-from satchel.cli.output import Progress, emit_json, message, print_fields
+from satchel.cli.output import Progress, emit_json, message, print, print_fields
 from satchel.errors import SettingsError
-from satchel.text.display import visible
+from satchel.text.display import json_text, quoted, visible
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def exit_if_stopped(trained: "AnyModel", stop: SignalFlag) -> None:
         message(f"the last save failed: {report.failed_save}")
         raise typer.Exit(3)
     if report is not None and report.stopped == "interrupted":
-        message(f"saved at step {report.steps:,}; continue with: satchel train --resume {report.run}")
+        message(f"saved at step {report.steps:,}; continue with: satchel train --resume {quoted(report.run)}")
         raise typer.Exit(128 + stop.signal)
 
 
@@ -206,8 +206,6 @@ def _document(trained: "AnyModel") -> dict[str, Any]:
 
 def _show_plan(plan: "Plan", as_json: bool) -> None:
     """Print the settings as they would be used, and the estimates."""
-    import json
-
     from satchel.config import flatten
 
     tree, estimates = plan.settings.model_dump(mode="json"), plan.estimates()
@@ -215,7 +213,7 @@ def _show_plan(plan: "Plan", as_json: bool) -> None:
         emit_json({"settings": tree, "estimates": estimates, "reasons": list(plan.reasons)})
         return
     for key, value in flatten(tree):
-        print(f"{key} = {'none' if value is None else json.dumps(value, ensure_ascii=False)}")
+        print(f"{key} = {'none' if value is None else json_text(value)}")
     print()
     print_fields((name.replace("_", " "), f"{number:,}") for name, number in estimates.items())
     message(*plan.reasons)
@@ -241,10 +239,10 @@ def show_report(trained: "AnyModel") -> None:
     if report.baseline:
         fields.append(("n-gram baseline", f"{report.baseline.headline} (same data and tokenizer)"))
     fields.append(("time", f"{report.seconds:.1f} s"))
-    print(f"{report.run}: {_description(trained)}")
+    print(f"{visible(report.run)}: {_description(trained)}")
     print_fields(fields)
-    command = NEXT[trained.settings.task].format(run=report.run)
-    also = f"; satchel senses {report.run} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
+    command = NEXT[trained.settings.task].format(run=quoted(report.run))
+    also = f"; satchel senses {quoted(report.run)} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
     message(f"next: satchel {command}{also}")
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.cli.options import Run, SamplingSeed, Temperature, TopK, TopP
+from satchel.cli.output import print
 from satchel.cli.predict import Predictor, predicts
 from satchel.errors import SettingsError
-from satchel.text.display import safe
 
 if TYPE_CHECKING:
     from satchel.api import Translation
@@ -71,4 +71,4 @@ def _document(translation: "Translation") -> dict[str, Any]:
 def _show(translation: "Translation") -> None:
     translations = translation.translations
     for each in translations:
-        print(safe(each.target) if len(translations) == 1 else f"{each.score:8.4f}  {safe(each.target)}")
+        print(each.target if len(translations) == 1 else f"{each.score:8.4f}  {each.target}")

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from satchel import durable
 from satchel.errors import DataError, SettingsError
 from satchel.text import tables
+from satchel.text.display import json_text
 from satchel.text.reading import Corpus, lines
 
 FORMATS = ("csv", "tsv", "jsonl", "txt")
@@ -95,7 +95,7 @@ def check_distinct(path: Path, input_name: str) -> None:
 
 def json_line(cells: Mapping[str, Any]) -> bytes:
     """Return a row as one line of JSON Lines."""
-    return json.dumps(cells, ensure_ascii=False).encode() + b"\n"
+    return json_text(cells).encode() + b"\n"
 
 
 def _table_row(values: list[str], form: str, delimiter: str, path: Path, number: int) -> bytes:

@@ -10,7 +10,7 @@ from typer import Option
 from satchel.charts import terminal
 from satchel.cli.look.options import Head, Layer, Source, Start, Target, read_pair, trace_run
 from satchel.cli.options import Run, Text, check_choice, read_text
-from satchel.cli.output import TEXT, Progress, message, print_drawing, print_table
+from satchel.cli.output import TEXT, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import DataError, SettingsError
 from satchel.text.display import visible

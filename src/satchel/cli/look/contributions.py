@@ -8,7 +8,7 @@ from typer import Option
 
 from satchel.charts import terminal
 from satchel.cli.options import Run, Text, check_choice, read_text
-from satchel.cli.output import TEXT, TOKEN, Progress, message, print_drawing, print_table
+from satchel.cli.output import TEXT, TOKEN, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import SettingsError
 from satchel.text.display import visible

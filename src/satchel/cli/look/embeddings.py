@@ -6,7 +6,7 @@ from typer import Argument, Option
 
 from satchel.charts import terminal
 from satchel.cli.options import Run
-from satchel.cli.output import message, print_drawing
+from satchel.cli.output import message, print, print_drawing
 from satchel.cli.result import View, view
 
 

@@ -5,9 +5,10 @@ from typing import Annotated
 from typer import Argument
 
 from satchel.charts import terminal
-from satchel.cli.output import print_drawing
+from satchel.cli.output import print, print_drawing
 from satchel.cli.result import View, view
 from satchel.errors import RunError
+from satchel.text.display import visible
 
 
 @view
@@ -26,7 +27,7 @@ def training(
 
     def show() -> None:
         for run, curve in curves.items():
-            print(run)
+            print(visible(run))
             print_drawing(terminal.curve(curve, measure))
 
     points = [{"run": run, "points": [list(point) for point in curve]} for run, curve in curves.items()]
