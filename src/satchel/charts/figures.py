@@ -1,5 +1,7 @@
 """Figures: one chart, shown in a notebook or saved as SVG, PNG, PDF, HTML or JSON, without network access."""
 
+import contextlib
+import gzip
 import json
 import re
 import textwrap
@@ -11,6 +13,7 @@ import altair as alt
 
 from satchel import durable
 from satchel.charts import html
+from satchel.charts.renderer import RENDERER, RenderError
 from satchel.charts.themes import THEMES, Theme, theme_named
 from satchel.errors import SettingsError
 from satchel.text.display import visible
@@ -26,6 +29,9 @@ LARGEST_SVG_PAGE = 400_000
 TITLE_CHARACTER = 0.72
 # Minimum width at which titles are wrapped if no width of the figure is given, in pixels.
 TITLE_WIDTH = 640
+
+# Remedy if an image cannot be drawn.
+NO_RENDERER = "write .html or .json instead, without a width: the browser draws these; or raise the memory limit"
 
 # Returns the chart in a theme, with its plot stretched horizontally by a factor.
 Draw = Callable[[Theme, float], alt.TopLevelMixin]
@@ -63,7 +69,10 @@ class Figure:
         if write is None:
             remedy = f"expected {', '.join(writers)}"
             raise SettingsError(f"unsupported file extension {path.suffix!r}", remedy, where=str(path))
-        content = write(theme, width)
+        try:
+            content = write(theme, width)
+        except RenderError as error:
+            raise RenderError(error.cause, error.remedy, where=str(path)) from None
         durable.write_file(path, content.encode() if isinstance(content, str) else content)
 
     def svg(self, theme: str = "light", width: str | float | None = None) -> str:
@@ -72,22 +81,18 @@ class Figure:
 
     def png(self, theme: str = "light", width: str | float | None = None) -> bytes:
         """Return the figure as PNG, with two dots per pixel."""
-        import vl_convert
-
         # vl_convert assumes 72 ppi: a scale of 0.75 at 192 ppi gives two dots per pixel of 1/96 inch.
-        png: bytes = vl_convert.vegalite_to_png(_json(self.spec(theme, width)), scale=0.75, ppi=192)
-        return png
+        return _rendered("PNG", "vegalite_to_png", _json(self.spec(theme, width)), scale=0.75, ppi=192)
 
     def pdf(self, theme: str = "light", width: str | float | None = None) -> bytes:
         """Return the figure as PDF."""
-        import vl_convert
 
         def points(size: re.Match[str]) -> str:
             return f'{size[1]}="{float(size[2]) * PIXELS["px"] / PIXELS["pt"]}"'
 
-        head, rest = self.svg(theme, width).split(">", 1)
-        pdf: bytes = vl_convert.svg_to_pdf(re.sub(r'(?<= )(width|height)="([0-9.]+)"', points, head) + ">" + rest)
-        return pdf
+        head, rest = _svg(self.spec(theme, width), "PDF").split(">", 1)
+        svg = re.sub(r'(?<= )(width|height)="([0-9.]+)"', points, head) + ">" + rest
+        return _rendered("PDF", "svg_to_pdf", svg)
 
     def html(self, theme: str = "light", width: str | float | None = None) -> str:
         """Return the figure as a self-contained page, with tooltips and selectors."""
@@ -109,7 +114,7 @@ class Figure:
         tried, factor = [(0.0, 0.0)], 1.0
         for _ in range(5):
             spec = self._themed(theme, factor, target)
-            total = float(re.findall(r'<svg[^>]* width="([0-9.]+)"', _svg(spec))[0])
+            total = float(re.findall(r'<svg[^>]* width="([0-9.]+)"', _svg(spec, f"a figure {target:.0f} px wide"))[0])
             if abs(total - target) <= 1:
                 return spec
             previous, previous_total = tried[-1]
@@ -149,10 +154,13 @@ class Figure:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return Vega-Lite for notebooks that render it, and an image for all others."""
         spec = self.spec()
-        svg = _svg(spec)
         version = alt.SCHEMA_VERSION.split(".")[0]
-        image = {"image/svg+xml": svg} if len(svg) <= LARGEST_SVG else {"image/png": self.png()}
-        return {"text/plain": repr(self), f"application/vnd.vegalite.{version}+json": spec, **image}
+        bundle: dict[str, Any] = {"text/plain": repr(self), f"application/vnd.vegalite.{version}+json": spec}
+        # Without a renderer, notebooks that render Vega-Lite still show the chart.
+        with contextlib.suppress(RenderError):
+            svg = _svg(spec)
+            bundle |= {"image/svg+xml": svg} if len(svg) <= LARGEST_SVG else {"image/png": self.png()}
+        return bundle
 
 
 def pixels(width: str | float) -> float:
@@ -187,19 +195,25 @@ def embedded(spec: dict[str, Any], name: str, *, is_dark: bool = False) -> str:
 
 def chart_page(title: str, body: str, *, is_dark: bool = False) -> str:
     """Return a page for `embedded` charts, including the Vega library."""
-    import vl_convert
-
-    style = Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
-    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its types omit the default
+    folder = Path(__file__).parent
+    style = (folder / "chart.css").read_text(encoding="utf-8")
+    # The bundle of vl_convert, which would need the renderer to build it.
+    bundle = gzip.decompress((folder / "vega.js.gz").read_bytes()).decode()
     script = "<script>" + bundle.replace("</script", "<\\/script") + "</script>\n"
     notice = "<noscript>The charts of this page need JavaScript, which is part of the file.</noscript>\n"
     return html.page(title, notice + body, theme="dark" if is_dark else "light", style=style, script=script)
 
 
-def _svg(spec: dict[str, Any]) -> str:
-    import vl_convert
+def _svg(spec: dict[str, Any], name: str = "SVG") -> str:
+    return _rendered(name, "vegalite_to_svg", _json(spec)).decode()
 
-    return str(vl_convert.vegalite_to_svg(_json(spec)))
+
+def _rendered(name: str, function: str, text: str, **options: float) -> bytes:
+    """Return an image of a format; raise RenderError that names the format and formats without a renderer."""
+    try:
+        return RENDERER.convert(function, text, **options)
+    except RenderError as error:
+        raise RenderError(f"cannot draw the figure as {name}: {error.cause}", NO_RENDERER) from None
 
 
 def _json(value: object) -> str:

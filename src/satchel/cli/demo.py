@@ -108,7 +108,13 @@ def _inspect(model: "LanguageModel", figures: Path) -> None:
 
 
 def _save(figure: "Figure", path: Path) -> None:
-    """Write a figure as .svg and .png."""
-    for suffix in (".svg", ".png"):
-        figure.save(path.with_name(path.name + suffix))
-        message(f"wrote {path.with_name(path.name + suffix)}")
+    """Write a figure as .svg and .png; as .html if images cannot be drawn."""
+    from satchel.charts.renderer import RenderError
+
+    try:
+        for suffix in (".svg", ".png"):
+            figure.save(path.with_name(path.name + suffix))
+            message(f"wrote {path.with_name(path.name + suffix)}")
+    except RenderError as error:
+        figure.save(path.with_name(path.name + ".html"))
+        message(f"{error.where}: {error.cause}", f"wrote {path.with_name(path.name + '.html')} instead")
