@@ -16,7 +16,7 @@ from tests.cli.conftest import (
 def test_score_reports_every_token_and_its_ngram_order(cli: Cli, ngram: Path) -> None:
     result = json_of(cli, "score", ngram, "The cat")
     assert [token["text"] for token in result["tokens"]] == list("The cat")
-    assert {"text", "id", "logprob", "order"} == set(result["tokens"][0])
+    assert {"text", "id", "role", "logprob", "order"} == set(result["tokens"][0])
     assert result["total_logprob"] == pytest.approx(sum(token["logprob"] for token in result["tokens"]))
     assert result["perplexity"] == pytest.approx(math.exp(-result["total_logprob"] / 7))
 

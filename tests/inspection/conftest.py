@@ -1,5 +1,6 @@
 """Small data, small trained models and stand-ins for models."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -97,7 +98,13 @@ def enlarge(module: M) -> M:
 
 def untrained(network: Any) -> Any:
     """Return the subject of a language network without a run folder; its tokens are named after their ids."""
-    tokenizer = SimpleNamespace(text_of=lambda id_: f"word {id_}", size=VOCABULARY - 1, boundary=10, unknown=None)
+
+    def tokens_of(ids: Iterable[int]) -> tuple[str, ...]:
+        return tuple(f"word {id_}" for id_ in ids)
+
+    tokenizer = SimpleNamespace(
+        text_of=lambda id_: tokens_of([id_])[0], tokens_of=tokens_of, size=VOCABULARY - 1, boundary=10, unknown=None
+    )
     return SimpleNamespace(
         network=network, task="lm", tokenizer=tokenizer, source_tokenizer=tokenizer, folder=Path("none"), labels=()
     )

@@ -26,7 +26,7 @@ from satchel.ngram.tables import Table
 from satchel.predictor import Floats, Ids, Predictor
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.display import visible
+from satchel.text.display import Token, visible
 from satchel.text.reading import Corpus
 from satchel.text.sources import bytes_source
 from satchel.training.defaults import MOST_COUNTED, ngram_order
@@ -43,7 +43,7 @@ class TextScore:
     `notes` holds further values per token, such as the n-gram order used or the gate of an interpolated network.
     """
 
-    tokens: tuple[str, ...]
+    tokens: tuple[Token, ...]
     ids: tuple[int, ...]
     logprobs: Floats
     notes: Mapping[str, Any]
@@ -86,7 +86,7 @@ class Generation:
 class NextTokens:
     """The most probable next tokens."""
 
-    tokens: tuple[str, ...]
+    tokens: tuple[Token, ...]
     ids: tuple[int, ...]
     probabilities: tuple[float, ...]
 
@@ -133,7 +133,7 @@ class LanguageModel(Model):
         tokens = self.tokenize(Corpus("text", (bytes_source("text", text.encode()),)))
         scores = self.predictor.score(tokens.ids)
         ids = tuple(int(id_) for id_ in tokens.ids[1:])
-        return TextScore(tuple(map(self.tokenizer.text_of, ids)), ids, scores.logprobs, scores.notes)
+        return TextScore(self.tokenizer.tokens_of(ids), ids, scores.logprobs, scores.notes)
 
     def contributions(
         self, prefix: str, target: str | int | None = None, versus: str | int | None = None
@@ -163,7 +163,7 @@ class LanguageModel(Model):
         logprobs_BV, _ = self.predictor.step(ids_T[None], self.predictor.start(1))
         best = [int(id_) for id_ in np.argsort(-logprobs_BV[0], kind="stable")[:top]]
         probabilities = tuple(float(probability) for probability in np.exp(logprobs_BV[0, best]))
-        return NextTokens(tuple(map(self.tokenizer.text_of, best)), tuple(best), probabilities)
+        return NextTokens(self.tokenizer.tokens_of(best), tuple(best), probabilities)
 
     def generate(
         self,

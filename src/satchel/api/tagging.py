@@ -70,7 +70,7 @@ class Tagger(LabelModel):
             classes = self._files.classes(runs.VALID_CLASSES, tokens, per_token=True)
             positions_N = np.flatnonzero(classes != NO_TARGET)
             gold_N = classes[positions_N]
-            texts = tuple(self.tokenizer.text_of(int(id_)) for id_ in tokens.ids[positions_N])
+            texts: tuple[str, ...] = self.tokenizer.tokens_of(tokens.ids[positions_N])
         else:
             corpus = self.table(data, reading)
             rows = list(read_tagged(corpus))

@@ -158,7 +158,7 @@ class Translator(Model):
         """Return the log-probability of every token of a translation and of its end."""
         ids = [*(int(id_) for id_ in self.tokenizer.encode(target).ids), self.tokenizer.boundary]
         (logprobs,) = self._logprobs([TextPair(source, target, 1)])
-        return TextScore(tuple(map(self.tokenizer.text_of, ids)), tuple(ids), logprobs, {})
+        return TextScore(self.tokenizer.tokens_of(ids), tuple(ids), logprobs, {})
 
     def _logprobs(self, pairs: Sequence[TextPair]) -> list[Floats]:
         """Return the log-probabilities of the target tokens of each pair, truncated to the context."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from satchel.cli.options import Run
 from satchel.cli.output import TEXT, message, print, print_drawing, print_table
 from satchel.cli.predict import Predictor, predicts
-from satchel.text.display import visible
+from satchel.text.display import role_of, visible
 
 if TYPE_CHECKING:
     from satchel.api import Classifier, Prediction
@@ -40,7 +40,7 @@ def _contributions(model: "Classifier", text: str) -> dict[str, Any]:
     explanations = model.contributions(text)
     return {
         "contributions": [
-            {"word": word, "sense": sense, "label": each.target, "value": float(value)}
+            {"word": word, "role": role_of(word), "sense": sense, "label": each.target, "value": float(value)}
             for each in explanations
             for word, values in zip(each.words, each.values, strict=True)
             for sense, value in enumerate(values)

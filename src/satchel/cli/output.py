@@ -90,7 +90,10 @@ def print_table(
 def _cell(value: Any, form: str) -> str:
     if value is None:
         return "-"
-    return visible(str(value), spaces=form == TOKEN) if form in (TEXT, TOKEN) else format(value, form)
+    if form in (TEXT, TOKEN):
+        # `str` of a token would drop its role.
+        return visible(value if isinstance(value, str) else str(value), spaces=form == TOKEN)
+    return format(value, form)
 
 
 def print_drawing(drawing: "Text | str") -> None:

@@ -25,20 +25,20 @@ def score(
         result = api.load(run, task="lm").score(read_text(text))
     notes = {name: values.tolist() for name, values in result.notes.items()}
     notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]
-    rows = list(
-        zip(result.tokens, result.ids, result.logprobs.tolist(), notes_T or [{} for _ in result.ids], strict=True)
-    )
+    rows = list(zip(result.tokens, result.logprobs.tolist(), notes_T or [{} for _ in result.tokens], strict=True))
 
     def document() -> dict[str, Any]:
         # A part of a mixture may have the name of a documented key; the documented keys override it.
-        tokens = [{**note, "text": token, "id": id_, "logprob": logprob} for token, id_, logprob, note in rows]
+        tokens = [
+            {**note, "text": token, "id": token.id, "role": token.role, "logprob": value} for token, value, note in rows
+        ]
         return {"tokens": tokens, "total_logprob": result.total_logprob, "perplexity": result.perplexity}
 
     def show() -> None:
         columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}
         print_table(
             [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), *columns.items()],
-            [[token, logprob, math.exp(logprob), *note.values()] for token, _, logprob, note in rows],
+            [[token, logprob, math.exp(logprob), *note.values()] for token, logprob, note in rows],
         )
         print_fields(
             [("total log-probability", f"{result.total_logprob:.4f} nats"), ("perplexity", f"{result.perplexity:,.2f}")]

@@ -22,13 +22,13 @@ def tokenize(
     loaded = load_tokenizer(Path(tokenizer))
     content = read_text(text)
     encoding = loaded.encode(content)
-    tokens = [loaded.text_of(int(id_)) for id_ in encoding.ids]
+    tokens = loaded.tokens_of(encoding.ids)
 
     def document() -> dict[str, Any]:
         return {
             "kind": loaded.kind,
             "size": loaded.size,
-            "tokens": [{"text": token, "id": int(id_)} for token, id_ in zip(tokens, encoding.ids, strict=True)],
+            "tokens": [{"text": token, "id": token.id, "role": token.role} for token in tokens],
             "unknown": encoding.unknown,
             "lossless": encoding.lossless,
             "characters": len(content),

@@ -58,7 +58,7 @@ def split_units(text: str, unit: Unit, tokenizer: Tokenizer) -> list[str]:
         return list(text)
     if unit == "word":
         return text.split()
-    return [tokenizer.text_of(int(id_)) for id_ in tokenizer.encode(text).ids]
+    return list(tokenizer.tokens_of(tokenizer.encode(text).ids))
 
 
 def write_tagged(writer: TokenWriter, texts: Iterable[str], unit: Unit) -> Ints:

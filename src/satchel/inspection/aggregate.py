@@ -119,7 +119,7 @@ def _add_next_tokens(
     target_id, versus_id = (None if text is None else known_ids(tokenizer, text)[0] for text in (target, versus))
     for number, piece in enumerate(pieces):
         progress("summing contributions", number / len(pieces))
-        words = words_of(tokenizer, piece[:-1].tolist())
+        words = words_of(tokenizer, piece[:-1].tolist(), as_context=True)
         if not words:
             continue
         names, starts = [word.text for word in words], np.array([word.start for word in words])

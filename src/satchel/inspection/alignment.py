@@ -15,7 +15,7 @@ from satchel.data.batches import split_documents
 from satchel.data.tokens import open_tokens
 from satchel.errors import SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, json_fields
 from satchel.inspection.trace import one_pair
 from satchel.models.backpack_pair import BackpackPair
 from satchel.models.pair import DecoderOnly
@@ -46,8 +46,7 @@ class Alignment:
     def document(self) -> dict[str, Any]:
         """Return the alignment as JSON, rounded to six decimals."""
         document: dict[str, Any] = {
-            "source": list(self.source),
-            "target": list(self.target),
+            **json_fields(self, "source", "target"),
             "values": [[round(float(value), 6) for value in row] for row in self.values],
             "exact": self.is_exact,
         }

@@ -228,10 +228,10 @@ class WordVectors:
         self, vectors_VD: Floats, queries_ND: Floats, query_ids: Sequence[Sequence[int]], top: int
     ) -> list[tuple[tuple[str, float], ...]]:
         """Return the tokens most similar to each query, except its own tokens and special tokens."""
-        neighbours = []
+        neighbours: list[tuple[tuple[str, float], ...]] = []
         for cosines_V, ids in zip(cosines(vectors_VD, queries_ND), query_ids, strict=True):
             values, best = nearest(cosines_V, top, {*ids, *self._special})
-            neighbours.append(tuple(zip(map(self.tokenizer.text_of, best.tolist()), values.tolist(), strict=True)))
+            neighbours.append(tuple(zip(self.tokenizer.tokens_of(best), values.tolist(), strict=True)))
         return neighbours
 
     # --- words in context

@@ -18,6 +18,7 @@ from satchel.models.recurrent import Recurrent
 from satchel.models.transformer import Transformer
 from satchel.nn.inference import inference
 from satchel.predictor import Floats
+from satchel.text.display import with_roles
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Lens:
     def document(self) -> dict[str, Any]:
         """Return the keys of `look lens --json`."""
         fields = json_fields(self, "tokens", "targets", "layers", "probabilities", "ranks", "nats")
-        return {**fields, "said": [list(row) for row in self.predictions]}
+        return {**fields, **with_roles({"said": [list(row) for row in self.predictions]})}
 
     def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""

@@ -21,6 +21,7 @@ from satchel.inspection.alignment import training_lexicon
 from satchel.inspection.subject import Subject
 from satchel.inspection.trace import AttentionMaps, Trace
 from satchel.predictor import Floats
+from satchel.text.display import Token
 
 # (T, S): whether a key position is expected for a query position.
 Expected = npt.NDArray[np.bool_]
@@ -231,15 +232,10 @@ def _expected(
 
 def _aligned(subject: Subject) -> Pattern:
     """Return the pattern of the source token with the largest translation probability for each target token."""
-    target_ids, source_ids = (
-        {tokenizer.text_of(id_): id_ for id_ in range(tokenizer.size + 1)}
-        for tokenizer in (subject.tokenizer, subject.source_tokenizer)
-    )
     lexicon = functools.cache(lambda: training_lexicon(subject))
 
-    def aligned(target: Sequence[str], source: Sequence[str]) -> Expected:
-        targets = np.array([target_ids[token] for token in target])
-        sources = np.array([source_ids[token] for token in source])
+    def aligned(target: Sequence[Token], source: Sequence[Token]) -> Expected:
+        targets, sources = (np.array([token.id for token in tokens]) for tokens in (target, source))
         positions = lexicon().source_of(sources[:-1], targets[:-1]) if len(sources) > 1 else ()
         # The boundary tokens at the ends correspond to each other.
         return at([*enumerate(positions), (len(targets) - 1, len(sources) - 1)], target, source)

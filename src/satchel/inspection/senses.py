@@ -25,6 +25,7 @@ from satchel.inspection.targets import known_ids, read_prefix
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
+from satchel.text.display import role_of, with_roles
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.words import words_of
 
@@ -90,8 +91,10 @@ class WordSenses:
         senses = [asdict(each) for each in self.senses if sense in (None, each.sense)]
         for each in senses:
             for key in ("promotes", "suppresses"):
-                each[key] = [{"word": word, "score": round(score, 6)} for word, score in each[key]]
-        return {"word": self.word, "tokens": list(self.tokens), "senses": senses}
+                each[key] = [
+                    {"word": word, "role": role_of(word), "score": round(score, 6)} for word, score in each[key]
+                ]
+        return with_roles({"word": self.word, "tokens": list(self.tokens), "senses": senses})
 
     def _repr_html_(self) -> str:
         rows = []
@@ -170,7 +173,7 @@ class SenseVectors:
                     tuple(Context(*map(self.tokenizer.decode, parts)) for parts in occurrences),
                 )
             )
-        return WordSenses(word, tuple(map(self.tokenizer.text_of, ids)), tuple(senses))
+        return WordSenses(word, self.tokenizer.tokens_of(ids), tuple(senses))
 
     def _ids(self, word: str) -> list[int]:
         ids = known_ids(self.tokenizer, word)
@@ -240,7 +243,7 @@ class SenseVectors:
         best = cosines_NV.topk(min(top, cosines_NV.shape[1] - len(excluded)), dim=-1)
         rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [
-            Neighbours(sense, tuple(zip(map(self.tokenizer.text_of, ids_K), cosines_K, strict=True)))
+            Neighbours(sense, tuple(zip(self.tokenizer.tokens_of(ids_K), cosines_K, strict=True)))
             for sense, (ids_K, cosines_K) in enumerate(rows)
         ]
 
@@ -280,7 +283,7 @@ class SenseVectors:
         positions_T = torch.arange(len(ids), device=device) >= (len(ids) - 1 if self.backpack.causal else 0)
         weights_T = positions_T.double() / positions_T.sum()
         counts_SN, _ = sense_counts(self.backpack, torch.as_tensor(ids, device=device), weights_T)
-        words = words_of(self.tokenizer, ids.tolist())
+        words = words_of(self.tokenizer, ids.tolist(), as_context=True)
         by_word = np.add.reduceat(counts_SN.cpu().numpy(), [word.start for word in words])
         return tuple(word.text for word in words), by_word
 

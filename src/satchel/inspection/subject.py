@@ -8,6 +8,7 @@ import numpy as np
 from satchel.errors import RunError
 from satchel.models.backpack import Backpack
 from satchel.runs.folder import RunConfig
+from satchel.text.display import with_roles
 from satchel.text.tokenizer import Tokenizer
 
 
@@ -43,12 +44,18 @@ def class_name(subject: Subject, number: int) -> str:
 
 
 def json_fields(result: object, *names: str) -> dict[str, Any]:
-    """Return attributes of a result as values of JSON; arrays and tuples become lists."""
+    """Return attributes of a result as values of JSON; arrays and tuples become lists, and tokens get roles."""
     fields = {name: getattr(result, name) for name in names}
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
-        for name, value in fields.items()
-    }
+    return with_roles(
+        {
+            name: value.tolist()
+            if isinstance(value, np.ndarray)
+            else list(value)
+            if isinstance(value, tuple)
+            else value
+            for name, value in fields.items()
+        }
+    )
 
 
 def backpack_of(subject: Subject) -> Backpack:

@@ -170,8 +170,8 @@ def _named_logit(
         logit(subject.network, ids_T, target, versus, position),
         target=class_name(subject, target),
         versus=None if versus is None else class_name(subject, versus),
-        words=tuple(words_of(subject.tokenizer, ids) if words is None else words),
-        tokens=tuple(map(subject.tokenizer.text_of, ids)),
+        words=tuple(words_of(subject.tokenizer, ids, as_context=True) if words is None else words),
+        tokens=subject.tokenizer.tokens_of(ids, as_context=True),
         notes=tuple(notes),
     )
 

@@ -26,14 +26,11 @@ from satchel.nn.inference import inference
 from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
-from satchel.text.tokenizer import Tokenizer
 
 # Sites of the hidden states. They are small and recorded immediately; other sites are recorded on first use.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
 # Sites whose first axis is the unique tokens of the batch instead of the batch.
 BY_UNIQUE_TOKEN = ("senses", "source_senses", "sense_network.*", "source_sense_network.*")
-# Shown in place of the boundary token before a text.
-START = "<start>"
 
 Array = np.ndarray[Any, Any]
 
@@ -328,9 +325,7 @@ def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
         targets.surprise[inside_N],
         {name: values[inside_N] for name, values in targets.notes.items()},
     )
-    tokens = _texts(subject.tokenizer, ids_T[window])
-    if subject.task == "lm" and window.start == 0:
-        tokens = (START, *tokens[1:])
+    tokens = subject.tokenizer.tokens_of(ids_T[window], as_context=True)
     network = subject.network
     batch = None if network is None else text_batch(network, ids_T[window])
     return Trace(tokens, network, batch, targets=targets, notes=notes)
@@ -352,11 +347,11 @@ def trace_translation(subject: Subject, source: str, target: str) -> Trace:
     boundaries = subject.source_tokenizer.boundary, subject.tokenizer.boundary
     predicted = np.append(target_ids, boundaries[1])
     return Trace(
-        (START, *_texts(tokenizers[1], target_ids)),
+        tokenizers[1].tokens_of([boundaries[1], *target_ids], as_context=True),
         subject.network,
         one_pair(subject.network, source_ids, target_ids, boundaries),
-        source=_texts(tokenizers[0], np.append(source_ids, boundaries[0])),
-        targets=Targets(_texts(tokenizers[1], predicted), tuple(predicted.tolist()), -logprobs),
+        source=tokenizers[0].tokens_of([*source_ids, boundaries[0]]),
+        targets=Targets(tokenizers[1].tokens_of(predicted), tuple(predicted.tolist()), -logprobs),
         notes=notes,
     )
 
@@ -371,7 +366,9 @@ def _next_tokens(subject: Subject, text: str) -> _Predicted:
     has_end = subject.settings.data.documents != "stream"
     scored = np.append(ids_T, boundary) if has_end else ids_T
     scores = subject.predictor.score(scored)
-    targets = Targets(_texts(subject.tokenizer, scored[1:]), tuple(scored[1:].tolist()), -scores.logprobs, scores.notes)
+    targets = Targets(
+        subject.tokenizer.tokens_of(scored[1:]), tuple(scored[1:].tolist()), -scores.logprobs, scores.notes
+    )
     return ids_T, targets, np.arange(len(scored) - 1)
 
 
@@ -390,10 +387,6 @@ def _best(subject: Subject, logprobs_NC: Floats) -> Targets:
     """Return the most probable label of each row."""
     best_N = logprobs_NC.argmax(axis=1)
     return Targets(tuple(subject.labels[id_] for id_ in best_N), tuple(best_N.tolist()), -logprobs_NC.max(axis=1))
-
-
-def _texts(tokenizer: Tokenizer, ids: Ids) -> tuple[str, ...]:
-    return tuple(tokenizer.text_of(int(id_)) for id_ in ids)
 
 
 def _window(subject: Subject, ids_T: Ids, start: int) -> tuple[slice, list[str]]:

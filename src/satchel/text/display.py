@@ -1,10 +1,16 @@
-"""Text for a terminal: control and invisible characters are escaped, so they cannot move the cursor or hide text."""
+"""Display of text and tokens.
+
+Control and invisible characters are escaped, so they cannot move the cursor or hide text. Tokens that are not text are
+displayed by name: the document boundary as `<start>` in a context and as `<end>` otherwise, and the unknown token as
+`<unk>`. A token of text with the same spelling has no role, and a terminal or figure shows it with a backslash.
+"""
 
 import json
 import shlex
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Literal
 
 ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 # Unicode categories of control, format (bidirectional, joining, zero-width), surrogate, private-use, unassigned,
@@ -12,9 +18,57 @@ ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
+# Role of a token that is not text, and its display.
+Role = Literal["start", "end", "unknown"]
+SPECIAL: dict[Role, str] = {"start": "<start>", "end": "<end>", "unknown": "<unk>"}
+# Fields of JSON documents that contain tokens or words.
+TOKEN_FIELDS = frozenset({"tokens", "words", "targets", "source", "target", "versus", "rows", "columns", "said"})
+
+
+class Token(str):
+    """The text of a token, with its id and its role: `start`, `end`, `unknown`, or None for a token of text."""
+
+    __slots__ = ("id", "role")
+    id: int
+    role: Role | None
+
+    def __new__(cls, text: str, id_: int = -1, role: Role | None = None) -> "Token":
+        token = super().__new__(cls, text)
+        token.id, token.role = id_, role
+        return token
+
+    def strip(self, characters: str | None = None, /) -> "Token":
+        """Return the token without white space around its text."""
+        return Token(super().strip(characters), self.id, self.role)
+
+
+def role_of(token: str | None) -> Role | None:
+    """Return the role of a token; None for other text."""
+    return token.role if isinstance(token, Token) else None
+
+
+def with_roles(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a JSON document, each list of tokens followed by the list of their roles.
+
+    `token_roles` are the roles of `tokens`, `source_roles` those of `source`, and `target_role` that of one `target`.
+    """
+    document: dict[str, Any] = {}
+    for name, value in fields.items():
+        document[name] = value
+        if name in TOKEN_FIELDS:
+            suffix = "role" if value is None or isinstance(value, str) else "roles"
+            document[f"{name.removesuffix('s') if suffix == 'roles' else name}_{suffix}"] = _roles(value)
+    return document
+
+
+def _roles(value: Any) -> Any:
+    return role_of(value) if value is None or isinstance(value, str) else [_roles(each) for each in value]
+
+
 def visible(text: str, spaces: bool = False) -> str:
     """Return the text on one line with invisible characters escaped; `spaces` also replaces spaces by a symbol."""
-    return "".join(_escape(character, spaces) for character in text)
+    is_special_spelling = isinstance(text, Token) and text.role is None and text in SPECIAL.values()
+    return "\\" * is_special_spelling + "".join(_escape(character, spaces) for character in text)
 
 
 def safe(text: str) -> str:

@@ -22,6 +22,7 @@ from tokenizers import models, pre_tokenizers
 
 from satchel.config import Settings, build
 from satchel.errors import DataError, SettingsError
+from satchel.text.display import SPECIAL, Role, Token
 from satchel.text.reading import SURROGATE, split_pieces
 
 Ids = npt.NDArray[np.int64]
@@ -143,18 +144,29 @@ class Tokenizer:
         if self.kind in BYTE_LEVEL:
             return b"".join(map(self.bytes_of, valid_ids)).decode("utf-8", "replace")
         if self.kind in ("char", "word"):
-            return ("" if self.kind == "char" else " ").join(map(self.text_of, valid_ids))
+            spellings = (SPECIAL["unknown"] if id_ == self.unknown else self.spellings[id_] for id_ in valid_ids)
+            return ("" if self.kind == "char" else " ").join(spellings)
         return str(self._engine.decode(valid_ids, skip_special_tokens=False))
 
-    def text_of(self, id_: int) -> str:
-        """Return the text of a single token; bytes that are not valid UTF-8 are escaped as \\xNN."""
+    def tokens_of(self, ids: Iterable[int] | Ids, *, as_context: bool = False) -> tuple[Token, ...]:
+        """Return each token of ids for display; see `text_of`."""
+        return tuple(self.text_of(int(id_), as_context=as_context) for id_ in ids)
+
+    def text_of(self, id_: int, *, as_context: bool = False) -> Token:
+        """Return a single token for display; bytes that are not valid UTF-8 are escaped as \\xNN.
+
+        The boundary is the start of a document in the context of a prediction, otherwise the end of a document.
+        """
+        role: Role | None = None
         if id_ == self.boundary:
-            return "<end>"
-        if id_ == self.unknown:
-            return "<unk>"
+            role = "start" if as_context else "end"
+        elif id_ == self.unknown:
+            role = "unknown"
+        if role is not None:
+            return Token(SPECIAL[role], id_, role)
         if self.kind in BYTE_LEVEL:
-            return self.bytes_of(id_).decode("utf-8", "backslashreplace")
-        return self.spellings[id_]
+            return Token(self.bytes_of(id_).decode("utf-8", "backslashreplace"), id_)
+        return Token(self.spellings[id_], id_)
 
     def bytes_of(self, id_: int) -> bytes:
         """Return the bytes of a byte-level token."""

@@ -19,11 +19,14 @@ class Word:
     stop: int
 
 
-def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Word]:
-    """Return the words of a text in order; each token belongs to one word. Punctuation marks are separate words."""
+def words_of(tokenizer: Tokenizer, ids: Sequence[int], *, as_context: bool = False) -> list[Word]:
+    """Return the words of a text in order; each token belongs to one word. Punctuation marks are separate words.
+
+    With `as_context`, a boundary is the start of a document instead of its end.
+    """
     if not len(ids):
         return []
-    texts = [tokenizer.text_of(int(id_)) for id_ in ids]
+    texts = tokenizer.tokens_of(ids, as_context=as_context)
     starts = [position for position in range(1, len(ids)) if _starts_word(tokenizer, ids, texts, position)]
     return [
         Word(texts[start] if stop - start == 1 else tokenizer.decode(ids[start:stop]), start, stop)

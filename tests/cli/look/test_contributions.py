@@ -20,7 +20,7 @@ def test_contributions_sum_to_the_logit_and_tokens_of_a_word_are_merged(cli: Cli
     result = json_of(cli, "look", "contributions", backpack, "The cats saw the", "--target", "dog", "--versus", "log")
     assert result["target"] == " dog"
     assert result["versus"] == " log"
-    assert [word.strip() for word in result["words"]] == ["<end>", "The", "cats", "saw", "the"]
+    assert [word.strip() for word in result["words"]] == ["<start>", "The", "cats", "saw", "the"]
     values = np.array(result["values"])
     assert values.sum() == pytest.approx(result["logit"], abs=1e-6)
     assert np.array(result["centred"]).sum() + result["bias"] == pytest.approx(result["logit"], abs=1e-6)

@@ -13,7 +13,7 @@ from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import DataError, SettingsError
-from satchel.text.display import visible
+from satchel.text.display import visible, with_roles
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -52,7 +52,7 @@ def attention(
             {"layer": layer_number, "head": head_number, "weights": weights.tolist()}
             for (layer_number, head_number), weights in maps.select(layer, head)
         ]
-        return {"rows": list(maps.rows), "columns": list(maps.columns), "maps": chosen}
+        return with_roles({"rows": list(maps.rows), "columns": list(maps.columns), "maps": chosen})
 
     def show() -> None:
         weights = maps.mean(layer) if head is None else maps[layer or 0, head]

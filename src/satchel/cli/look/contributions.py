@@ -11,7 +11,7 @@ from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import SettingsError
-from satchel.text.display import visible
+from satchel.text.display import visible, with_roles
 
 if TYPE_CHECKING:
     from satchel.inspection.aggregate import Total
@@ -167,6 +167,6 @@ def senses(run: Run, text: Text = None) -> View:
     columns = [("word", TOKEN), *((f"sense {sense}", ".2f") for sense in range(weights_WN.shape[1]))]
     return View(
         lambda: charts.sense_bars(words, weights_WN),
-        lambda: {"words": list(words), "weights": weights_WN.tolist()},
+        lambda: with_roles({"words": list(words), "weights": weights_WN.tolist()}),
         lambda: print_table(columns, [[word, *row] for word, row in zip(words, weights_WN, strict=True)]),
     )

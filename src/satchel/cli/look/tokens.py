@@ -9,7 +9,7 @@ from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, message, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import RunError
-from satchel.text.display import visible
+from satchel.text.display import visible, with_roles
 
 
 @view
@@ -22,7 +22,7 @@ def surprise(run: Run, text: Text = None, target: Target = None, source: Source 
 
     def document() -> dict[str, Any]:
         notes = {name: values.tolist() for name, values in scored.notes.items()}
-        return {"tokens": list(scored.tokens), "bits": bits.tolist(), "notes": notes}
+        return with_roles({"tokens": list(scored.tokens), "bits": bits.tolist(), "notes": notes})
 
     def show() -> None:
         print_drawing(terminal.strip(scored.tokens, bits.tolist(), [f"{value:.1f}" for value in bits]))
@@ -50,7 +50,7 @@ def order(run: Run, text: Text = None, start: Start = 0) -> View:
         )
     return View(
         lambda: charts.order_strip(tokens, orders.tolist()),
-        lambda: {"tokens": list(tokens), "orders": orders.tolist()},
+        lambda: with_roles({"tokens": list(tokens), "orders": orders.tolist()}),
         lambda: print_drawing(terminal.strip(tokens, orders.tolist(), [str(each) for each in orders])),
     )
 
