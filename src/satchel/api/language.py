@@ -34,6 +34,7 @@ from satchel.training.defaults import MOST_COUNTED, ngram_order
 if TYPE_CHECKING:
     from satchel.inspection.ablation import Measure
     from satchel.inspection.contributions import Contributions
+    from satchel.inspection.gradients import GradientNorms
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,45 @@ class LanguageModel(Model):
 
         return contributions(self, prefix, target, versus)
 
+    def gradients(
+        self,
+        text: str | None = None,
+        *,
+        data: str | Path | None = None,
+        positions: int = 64,
+        length: int | None = None,
+        untrained: bool = False,
+    ) -> "GradientNorms":
+        """Return the norms of the gradient of a token's loss with respect to earlier input embeddings, by distance.
+
+        Args:
+            text: The text whose last token is predicted.
+            data: A file instead of a text: the norms are means over predicted tokens of the file.
+            positions: The number of predicted tokens of `data`, evenly spaced.
+            length: The maximum distance in tokens. Default: the context of the model, or 256 if it has no maximum.
+            untrained: Use the network as initialised with the seed of the run, before its training.
+        """
+        from satchel.inspection.gradients import gradient_norms, spread_targets
+
+        if (text is None) == (data is None):
+            raise SettingsError("expected either a text or data", "give one of them")
+        ids = self._prefix_ids(text) if text is not None else self.tokens_of(str(data))
+        targets = spread_targets(ids, 1 if text is not None else positions)
+        network = self._untrained_network() if untrained and self.network is not None else None
+        return gradient_norms(self, ids, targets, network=network, length=length)
+
+    def _untrained_network(self) -> Any:
+        """Return the network of the run as initialised with its seed."""
+        from satchel.training.jobs.language import LANGUAGE
+        from satchel.training.networks import Sizes
+
+        vocabulary = self.tokenizer.size + 1
+        return LANGUAGE.build(self.settings, Sizes(vocabulary, vocabulary))
+
+    def _prefix_ids(self, text: str) -> Ids:
+        """Return the boundary and the ids of a text."""
+        return np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(text).ids])
+
     def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
         from satchel.inspection.ablation import bits_measure
 
@@ -159,7 +199,7 @@ class LanguageModel(Model):
         """Return the `top` most probable tokens after a prompt."""
         if top < 1:
             raise SettingsError(f"top: found {top}, expected 1 or more")
-        ids_T = np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(prompt).ids])
+        ids_T = self._prefix_ids(prompt)
         logprobs_BV, _ = self.predictor.step(ids_T[None], self.predictor.start(1))
         best = [int(id_) for id_ in np.argsort(-logprobs_BV[0], kind="stable")[:top]]
         probabilities = tuple(float(probability) for probability in np.exp(logprobs_BV[0, best]))

@@ -42,6 +42,27 @@ def cost_by_order(costs: Sequence[tuple[int, float]]) -> Figure:
     return line_chart({"n-gram": costs}, "n-gram order", "bits per byte", "Validation bits per byte by n-gram order")
 
 
+def gradient_norms(
+    curves: Mapping[str, Curve],
+    unit: str,
+    untrained: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Return the norm of the gradient of a token's loss with respect to earlier input embeddings, by distance.
+
+    `untrained` maps the name of an untrained network, drawn as a dashed line, to that of the trained one.
+    """
+    return line_chart(
+        curves,
+        f"distance from the predicted token ({unit})",
+        "gradient norm (logarithmic)",
+        "Gradient of the loss with respect to earlier input embeddings",
+        log_y=True,
+        dashed=untrained or {},
+        notes=notes,
+    )
+
+
 def line_chart(
     curves: Mapping[str, Curve],
     x_title: str,
@@ -51,8 +72,14 @@ def line_chart(
     log_x: bool = False,
     log_y: bool = False,
     baselines: Mapping[str, float] | None = None,
+    dashed: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Figure:
-    """Return curves of (x, y) points, distinguished by colour and dashes; baselines are horizontal lines."""
+    """Return curves of (x, y) points, distinguished by colour and dashes; baselines are horizontal lines.
+
+    `dashed` maps the name of a dashed curve to that of a solid curve with the same colour. `notes` are lines below
+    the title.
+    """
     records: list[dict[str, Any]] = [
         {"series": place, **_points(curve, log_x, log_y)} for place, curve in enumerate(curves.values())
     ]
@@ -91,8 +118,9 @@ def line_chart(
                 symbolType="stroke",
                 symbolSize=2.5 * theme.font_size**2,
             )
-            colours = alt.Scale(domain=series, range="category")
-            dashes = alt.Scale(domain=series, range=DASHES)
+            colours = alt.Scale(domain=series, range=_colours(list(curves), dashed or {}, theme))
+            styles = DASHES if dashed is None else [DASHES[1] if name in dashed else DASHES[0] for name in curves]
+            dashes = alt.Scale(domain=series, range=styles)
             coloured = base.encode(color=alt.Color("series:N", title=None, scale=colours, legend=legend))
             line = coloured.mark_line().encode(
                 strokeDash=alt.StrokeDash("series:N", title=None, scale=dashes, legend=legend)
@@ -107,7 +135,7 @@ def line_chart(
         chart = alt.layer(*layers).properties(width=WIDTH * factor, height=HEIGHT * factor)
         return chart.add_params(alt.param(name="names", value=names))
 
-    return Figure(draw, title)
+    return Figure(draw, title, [visible(note) for note in notes])
 
 
 def comparison(
@@ -140,6 +168,13 @@ def comparison(
         return chart.add_params(*runs.parameters("rows"))
 
     return Figure(draw, title, [f"{'higher' if larger_is_better else 'lower'} is better; lines: 95 % CI"])
+
+
+def _colours(names: Sequence[str], dashed: Mapping[str, str], theme: Theme) -> list[str]:
+    """Return the colour of each curve; a dashed curve has that of its solid curve."""
+    category = theme.palette.category
+    solid = [name for name in names if name not in dashed]
+    return [category[solid.index(dashed.get(name, name)) % len(category)] for name in names]
 
 
 def _baseline(name: str, value: float, theme: Theme) -> list[alt.Chart]:

@@ -9,6 +9,7 @@ VIEWS = {
     "attention": "attention", "surprise": "tokens", "order": "tokens", "lens": "tokens", "senses": "contributions",
     "contributions": "contributions", "attribution": "contributions", "alignment": "attention",
     "patterns": "attention", "ablation": "attention", "embeddings": "embeddings", "training": "training",
+    "gradients": "gradients",
 }  # fmt: skip
 
 app = typer.Typer(
