@@ -106,6 +106,8 @@ def mix(
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to mix")
     models = [load(name, task="lm") for name in names]
+    for model in models:
+        model.refuse_visible_targets("be mixed with other models")
     first = models[0]
     for model in models[1:]:
         if model.tokenizer.sha256 != first.tokenizer.sha256:

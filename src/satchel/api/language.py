@@ -101,6 +101,16 @@ class LanguageModel(Model):
 
     predictor: Predictor
 
+    @property
+    def sees_targets(self) -> bool:
+        """Whether the network was trained without causal mask (model.causal=false) and sees the tokens it predicts."""
+        return self.network is not None and not self.network.encoder.causal
+
+    def facts(self) -> dict[str, str]:
+        """Return the facts of the model that a notebook shows, by name."""
+        mask = {"causal mask": "none (model.causal=false): the model sees its targets"} if self.sees_targets else {}
+        return {**super().facts(), **mask}
+
     def evaluate(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> Likelihood:
@@ -186,6 +196,15 @@ class LanguageModel(Model):
         """Return the boundary and the ids of a text."""
         return np.concatenate([[self.tokenizer.boundary], self.tokenizer.encode(text).ids])
 
+    def refuse_visible_targets(self, purpose: str) -> None:
+        """Raise an error if the model sees its targets, which its use for this purpose excludes."""
+        if self.sees_targets:
+            raise RunError(
+                f"was trained without causal mask (model.causal=false) and sees its targets, so it cannot {purpose}",
+                "`satchel evaluate` reports its perplexity on targets in and not in its input",
+                where=str(self.folder),
+            )
+
     def _measure(self, data: str | Path | None) -> "tuple[Measure, Callable[[Any], float]]":
         from satchel.inspection.ablation import bits_measure
 
@@ -262,10 +281,10 @@ class LanguageModel(Model):
     def ngram_baseline(self, progress: Progress = silent) -> Likelihood | None:
         """Return the likelihood of the held-out text under an n-gram model of the same tokens.
 
-        None if there are too many tokens to count. A network that is interpolated with an n-gram model is compared
-        with that one.
+        None if there are too many tokens to count, or if the model sees its targets. A network that is interpolated
+        with an n-gram model is compared with that one.
         """
-        if self._files.tokens().counts.tokens > MOST_COUNTED:
+        if self._files.tokens().counts.tokens > MOST_COUNTED or self.sees_targets:
             return None
         progress("counting n-grams for comparison", None)
         if table := getattr(self.network, "ngram", None):
@@ -281,7 +300,8 @@ class LanguageModel(Model):
 
     def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
         """Return the bits per byte of the validations during training; the loss in nats if they are unknown."""
-        bits = bits_by_step(self) if (self.folder / runs.VALID_TOKENS).exists() else []
+        has_bits = (self.folder / runs.VALID_TOKENS).exists() and not self.sees_targets
+        bits = bits_by_step(self) if has_bits else []
         return ("bits per byte", bits) if bits else super().validation_curve()
 
     @classmethod
@@ -289,6 +309,8 @@ class LanguageModel(Model):
         cls, models: "Sequence[LanguageModel]", data: str | Path | None, progress: Progress
     ) -> tuple[str, list[UnitCosts]]:
         """Return bits per byte, or nats per token if a tokenizer is lossy and all tokenizers are equal."""
+        for model in models:
+            model.refuse_visible_targets("be compared by the likelihood of a text")
         rules = {model.settings.data.documents for model in models}
         if len(rules) > 1:
             raise RunError(

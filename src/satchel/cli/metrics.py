@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from satchel.cli.output import TEXT, message, print, print_fields, print_table
+from satchel.evaluation.likelihood import SEES_TARGETS
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -33,7 +34,8 @@ def show_metrics(model: "Model", metrics: Any) -> None:
 
 def _show_likelihood(metrics: "Likelihood") -> None:
     def number(value: float | None, digits: int) -> str:
-        return "-  (not defined: the tokenizer does not preserve the text)" if value is None else f"{value:,.{digits}f}"
+        reason = "the model sees its targets" if metrics.sees_targets else "the tokenizer does not preserve the text"
+        return f"-  (not defined: {reason})" if value is None else f"{value:,.{digits}f}"
 
     unknown = f", {metrics.unknown:,} unknown" if metrics.unknown else ""
     fields = [
@@ -47,6 +49,14 @@ def _show_likelihood(metrics: "Likelihood") -> None:
     if metrics.impossible:
         fields.append(("zero probability", f"{metrics.impossible:,} tokens"))
     print_fields(fields)
+    if metrics.targets_in_input is not None and metrics.targets_not_in_input is not None:
+        print()
+        parts = {"in the input": metrics.targets_in_input, "not in the input": metrics.targets_not_in_input}
+        print_table(
+            {"target": TEXT, "tokens": ",", "perplexity": ",.4g", "nats per token": ".4f"},
+            [[name, part.tokens, part.perplexity, part.nats_per_token] for name, part in parts.items()],
+        )
+        message(SEES_TARGETS)
     if orders := metrics.notes.get("order"):
         print()
         print_table(

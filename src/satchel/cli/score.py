@@ -6,8 +6,9 @@ from typing import Annotated, Any
 from typer import Option
 
 from satchel.cli.options import Run, Text, read_text
-from satchel.cli.output import TOKEN, print_fields, print_table
+from satchel.cli.output import TOKEN, message, print_fields, print_table
 from satchel.cli.result import Result, reports
+from satchel.evaluation.likelihood import SEES_TARGETS
 
 
 @reports
@@ -23,6 +24,8 @@ def score(
         result = api.load(run, task="translate").score(read_text(text), target)
     else:
         result = api.load(run, task="lm").score(read_text(text))
+    if "target_in_input" in result.notes:
+        message(SEES_TARGETS)
     notes = {name: values.tolist() for name, values in result.notes.items()}
     notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]
     rows = list(zip(result.tokens, result.logprobs.tolist(), notes_T or [{} for _ in result.tokens], strict=True))

@@ -241,7 +241,8 @@ def show_report(trained: "AnyModel") -> None:
     fields.append(("time", f"{report.seconds:.1f} s"))
     print(f"{visible(report.run)}: {_description(trained)}")
     print_fields(fields)
-    command = NEXT[trained.settings.task].format(run=quoted(report.run))
+    sees_targets = getattr(trained, "sees_targets", False)
+    command = ("evaluate {run}" if sees_targets else NEXT[trained.settings.task]).format(run=quoted(report.run))
     also = f"; satchel senses {quoted(report.run)} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
     message(f"next: satchel {command}{also}")
 
@@ -279,6 +280,8 @@ def _description(trained: "AnyModel") -> str:
     kind = f"n-grams up to order {model.order}, {model.smoothing}" if model.kind == "ngram" else model.kind
     if order := getattr(model, "ngram", 0):
         kind += f", interpolated with an n-gram model of order {order}"
+    if getattr(model, "causal", None) is False:
+        kind += ", without causal mask"
     labels = len(trained.run.labels)
     classes = f" with {labels:,} {'tags' if task == 'tag' else 'labels'}" if labels else ""
     return f"{TASKS[task].noun} (task {task}){classes}, {kind}"

@@ -19,6 +19,7 @@ from satchel.charts import html
 from satchel.data.examples import tokenize_texts
 from satchel.data.tagged import tokenize_tagged
 from satchel.errors import SettingsError
+from satchel.evaluation.likelihood import SEES_TARGETS
 from satchel.inspection.sites import site_paths, unknown_site
 from satchel.inspection.subject import Subject
 from satchel.inspection.targets import inner_ids
@@ -316,6 +317,8 @@ def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
     find = {"lm": _next_tokens, "classify": _label, "tag": _tags}[subject.task]
     ids_T, targets, positions_N = find(subject, text)
     window, notes = _window(subject, ids_T, start)
+    if "target_in_input" in targets.notes:
+        notes.append(SEES_TARGETS)
     inside_N = (positions_N >= window.start) & (positions_N < window.stop)
     if subject.task == "classify":
         inside_N[:] = True

@@ -58,6 +58,9 @@ class TransformerSettings(ModelSettings):
         None, ge=1, description="Size of the feed-forward hidden layer; default 4 width, or 8/3 width with swiglu"
     )
     bias: bool = Field(False, description="Bias in linear layers and norms")
+    causal: bool | None = Field(
+        None, description="lm: false removes the causal mask, so that a position sees its target; default true"
+    )
     dropout: float = DROPOUT
     attention_dropout: float = Field(
         0.0, ge=0, lt=1, description="Fraction of attention weights dropped in training; slow"

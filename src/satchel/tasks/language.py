@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import NO_TARGET, group_by_length
+from satchel.errors import RunError
 from satchel.models.encoder import CausalEncoder, State
 from satchel.ngram.tables import Table
 from satchel.nn.inference import inference
@@ -81,7 +82,11 @@ class LanguageNetwork(nn.Module):
         The network is trained alone: trained on the interpolated probability, it would overfit to the residual that
         the n-gram model leaves.
         """
-        return self.head.loss(self.encoder.encode(ids_BT), targets_BT, reduction, smoothing=smoothing)
+        # Padding ends a row: only an encoder without causal mask would see it.
+        keep_BT = None if self.encoder.causal else targets_BT != NO_TARGET
+        if keep_BT is not None and bool(keep_BT.all()):
+            keep_BT = None
+        return self.head.loss(self.encoder.encode(ids_BT, keep_BT), targets_BT, reduction, smoothing=smoothing)
 
 
 def shifted(ids_T: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
@@ -136,11 +141,15 @@ class NetworkPredictor:
     An encoder without a maximum length reads a document from its start. Otherwise a document is read in overlapping
     windows of `context` tokens with a stride of half a window, so that a token is predicted from at least half a
     window, if the document has that many tokens before it.
+
+    Without a causal mask, the windows do not overlap, as in training. The target of each position but the last one of
+    a window is in the input, and incremental prediction is refused. `where` is the run folder, for error messages.
     """
 
-    def __init__(self, network: LanguageNetwork, boundary: int) -> None:
+    def __init__(self, network: LanguageNetwork, boundary: int, where: str = "") -> None:
         self.network = network
         self.boundary = boundary
+        self.where = where
         self.window = network.encoder.context
 
     @property
@@ -154,16 +163,26 @@ class NetworkPredictor:
     @property
     def context(self) -> str:
         context = "all preceding tokens of the document"
+        if not self.network.encoder.causal:
+            return f"all tokens of a window of {self.window} tokens, the later ones included; windows do not overlap"
         if self.window is not None:
             context = f"windows of {self.window} tokens with a stride of half a window, within a document"
         return context if self.network.ngram is None else f"{context}; n-gram: {self.network.ngram.context}"
 
     def score(self, ids_T: Ids) -> Scores:
-        """Return the log-probability of each token after the first; the note `gate` is the network's weight."""
+        """Return the log-probability of each token after the first.
+
+        The note `gate` is the weight of a network that is interpolated with an n-gram model; `target_in_input`, of a
+        network without causal mask, is False where the target is not in the input.
+        """
         logprobs, gates = (np.empty(max(len(ids_T) - 1, 0)) for _ in range(2))
+        in_input = np.ones(len(logprobs), bool)
         with inference(self.network):
             for positions, logprobs_N, encoded_ND in self._predictions(ids_T):
                 logprobs[positions], gates[positions] = logprobs_N, self._gate_logits(encoded_ND)
+                in_input[positions.stop - 1] = False
+        if not self.network.encoder.causal:
+            return Scores(logprobs, {"target_in_input": in_input})
         if self.network.ngram is None:
             return Scores(logprobs)
         ngram = self.network.ngram.score(ids_T)
@@ -203,6 +222,10 @@ class NetworkPredictor:
             if self.window is None:
                 yield _Window(start, stop, start)
                 continue
+            if not self.network.encoder.causal:
+                for begin in range(start, stop, self.window):
+                    yield _Window(begin, min(stop, begin + self.window), begin)
+                continue
             half = max(1, self.window // 2)
             yield _Window(start, min(stop, start + self.window), start)
             for begin in range(start + half, stop - self.window + half, half):
@@ -217,8 +240,12 @@ class NetworkPredictor:
         inputs_BT = torch.full((len(windows), longest), self.boundary, device=self._device)
         for row, window in enumerate(windows):
             inputs_BT[row, : window.stop - window.start] = ids_T[window.start : window.stop]
-        # No padding mask: padding ends a row, and the encoder is causal.
-        encoded_BTD = self.network.encoder.encode(inputs_BT)
+        keep_BT = None
+        if not self.network.encoder.causal:
+            # Padding ends a row: only an encoder without causal mask would see it.
+            lengths_B = torch.tensor([window.stop - window.start for window in windows], device=self._device)
+            keep_BT = torch.arange(longest, device=self._device) < lengths_B[:, None]
+        encoded_BTD = self.network.encoder.encode(inputs_BT, keep_BT)
         for encoded_TD, window in zip(encoded_BTD, windows, strict=True):
             encoded_ND = encoded_TD[window.scored - window.start : window.stop - window.start]
             yield self._predict(ids_T, window.scored, encoded_ND)
@@ -252,6 +279,13 @@ class NetworkPredictor:
 
     def start(self, batch: int) -> NetworkState:
         """Return the state before the first token."""
+        if not self.network.encoder.causal:
+            raise RunError(
+                "model.causal=false: the network sees the tokens after a position, so it cannot predict a text from "
+                "left to right",
+                "train with --set model.causal=true; `satchel evaluate` and `satchel score` work without causal mask",
+                where=self.where,
+            )
         ngram = self.network.ngram
         recent = np.empty((batch, 0), np.int64)
         return NetworkState(self.network.encoder.start(batch), recent, ngram.start(batch) if ngram else None)

@@ -208,7 +208,7 @@ def choose_language(choices: Choices, data: str, tokenizer: Tokenizer | None) ->
     shape = Shape(model.width, model.layers, model.heads)
     for choice in language_reading(tokens, budget.training_tokens(shape.parameters(vocabulary))):
         choices.choose(*choice)
-    if "model.kind" in choices.chosen and tokens <= MOST_COUNTED:
+    if "model.kind" in choices.chosen and tokens <= MOST_COUNTED and model.causal is not False:
         choices.choose("model.ngram", ngram_order(kind), "interpolation with an n-gram model lowers the loss")
 
 

@@ -172,9 +172,13 @@ def _is_started(target: Path, settings: NetworkRunSettings) -> bool:
 
 
 def _bytes_per_token(run: RunFolder) -> float | None:
-    """Return the mean number of bytes per token of a language model; None if its tokenizer loses information."""
+    """Return the mean number of bytes per token of a language model.
+
+    None if its tokenizer loses information, or if the model sees its targets: bits per byte are then not defined.
+    """
     counts = TokenCounts(**run.config.facts["counts"])
-    is_exact = run.config.task == "lm" and counts.lossless and counts.tokens
+    is_causal = run.config.settings["model"].get("causal") is not False
+    is_exact = run.config.task == "lm" and is_causal and counts.lossless and counts.tokens
     return counts.bytes / counts.tokens if is_exact else None
 
 

@@ -55,7 +55,19 @@ class EncoderRunSettings(NetworkRunSettings):
     def _check_ngram(self) -> "EncoderRunSettings":
         if self.model.ngram and self.task != "lm":
             raise ValueError(f"model.ngram: only language models use an n-gram model, and the task is {self.task}")
+        if getattr(self.model, "causal", None) is not None and self.task != "lm":
+            raise ValueError(
+                f"model.causal: only language models have a causal mask, and the task is {self.task}: "
+                "each position sees the whole text"
+            )
+        if self.model.ngram and not self.is_causal:
+            raise ValueError("model.ngram: a network with model.causal=false is not interpolated with an n-gram model")
         return self
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a position sees no later ones; True for language models unless model.causal is false."""
+        return self.task == "lm" and getattr(self.model, "causal", None) is not False
 
 
 class PairRunSettings(NetworkRunSettings):
@@ -69,6 +81,8 @@ class PairRunSettings(NetworkRunSettings):
         model = self.model
         if model.ngram:
             raise ValueError("model.ngram: only language models use an n-gram model, and the task is translate")
+        if getattr(model, "causal", None) is not None:
+            raise ValueError("model.causal: only language models can be trained without causal mask")
         if self.training.compile:
             raise ValueError("training.compile: translators cannot be compiled")
         decoder_only = isinstance(model, TransformerPairSettings) and model.form == "decoder-only"
@@ -89,20 +103,22 @@ class Sizes(NamedTuple):
     labels: int = 0
 
 
-def encoder_costs(settings: EncoderRunSettings, vocabulary: int, *, causal: bool) -> Costs:
-    """Return the costs of an encoder; of a causal one, including the logits."""
+def encoder_costs(settings: EncoderRunSettings, vocabulary: int) -> Costs:
+    """Return the costs of an encoder; of a language model, including the logits."""
     if isinstance(settings.model, CustomSettings):
         raise SettingsError("model.kind=own: the costs of an encoder defined by your program are unknown")
     with torch.device("meta"):
-        encoder = build_encoder(settings.model, vocabulary, causal=causal)
-    return count(encoder, getattr(settings.model, "context", 1), tied_logits=encoder.embedding if causal else None)
+        encoder = build_encoder(settings.model, vocabulary, causal=settings.is_causal)
+    tied_logits = encoder.embedding if settings.task == "lm" else None
+    return count(encoder, getattr(settings.model, "context", 1), tied_logits=tied_logits)
 
 
-def new_encoder(settings: EncoderRunSettings, vocabulary: int, custom_encoder: Any, *, causal: bool) -> Any:
-    """Return a new Encoder, or if `causal` a CausalEncoder.
+def new_encoder(settings: EncoderRunSettings, vocabulary: int, custom_encoder: Any) -> Any:
+    """Return a new Encoder, or for a causal language model a CausalEncoder.
 
     `custom_encoder` is an encoder of the user's program, or a function of the vocabulary size that returns one.
     """
+    causal = settings.is_causal
     if not isinstance(settings.model, CustomSettings):
         return build_encoder(settings.model, vocabulary, causal=causal)
     if custom_encoder is None:

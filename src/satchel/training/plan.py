@@ -174,6 +174,8 @@ def _take_model(choices: Choices, start: Path) -> None:
     model = read_config(start).settings["model"]
     if model.get("kind") not in NETWORK_KINDS:
         raise SettingsError("is not a network: it has no parameters to start from", where=str(start))
+    if choices.task.name != "lm":  # other tasks have no causal mask
+        model = {key: value for key, value in model.items() if key != "causal"}
     choices.reasons.append(f"model: {model['kind']}, as in {start}")
     choices.tree = config.merge({"model": model}, choices.tree)
 

@@ -22,6 +22,8 @@ Chooser: TypeAlias = "Callable[[Choices, str, Tokenizer | None], None]"
 # Values of model.kind that are networks.
 NETWORK_KINDS = ("dan", "window", "rnn", "gru", "lstm", "transformer", "backpack")
 KINDS = ("ngram", *NETWORK_KINDS)
+# Values of model.kind that have a causal mask, which model.causal=false removes.
+MASKED_KINDS = ("transformer", "backpack")
 # Value of model.kind for an encoder that the user's program defines.
 CUSTOM = "own"
 
@@ -73,6 +75,12 @@ def build_settings(tasks: Tasks, tree: config.Tree, where: str = "") -> RunSetti
     if kind not in task.kinds:
         kinds = ", ".join(kind for kind in task.kinds if kind != CUSTOM)
         raise SettingsError(f"model.kind={kind} {task.unsupported}", f"use {kinds}", where=where)
+    if isinstance(model, dict) and model.get("causal") is False and kind not in MASKED_KINDS:
+        raise SettingsError(
+            f"model.causal=false: a model of kind {kind} has no causal mask to remove",
+            f"use {' or '.join(MASKED_KINDS)}",
+            where=where,
+        )
     return config.build(task.family(kind).settings, tree, where)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -162,9 +161,9 @@ def _label_task(
     return NetworkTask(
         EncoderRunSettings,
         network=lambda settings, sizes, custom_encoder, ngram: network(
-            settings, new_encoder(settings, sizes.vocabulary, custom_encoder, causal=False), sizes.labels
+            settings, new_encoder(settings, sizes.vocabulary, custom_encoder), sizes.labels
         ),
-        costs=partial(encoder_costs, causal=False),
+        costs=encoder_costs,
         predictor=lambda network, run: labeller(network, run.tokenizer.boundary),
         job=job,
     )

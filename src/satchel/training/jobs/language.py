@@ -1,6 +1,5 @@
 """Training of language models. Shapes: B rows of a batch, T time."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,9 +147,10 @@ def _job(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork)
     )
 
 
-def _sampler(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork) -> Sampler:
-    """Return a function that samples a text without a prompt."""
-    del settings
+def _sampler(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork) -> Sampler | None:
+    """Return a function that samples a text without a prompt; None if the network cannot generate."""
+    if not settings.is_causal:
+        return None
     predictor = NetworkPredictor(network, run.tokenizer.boundary)
 
     def sample(step: int) -> dict[str, str]:
@@ -165,10 +165,10 @@ def _sampler(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetw
 LANGUAGE = NetworkTask(
     EncoderRunSettings,
     network=lambda settings, sizes, custom_encoder, ngram: LanguageNetwork(
-        new_encoder(settings, sizes.vocabulary, custom_encoder, causal=True), ngram=ngram
+        new_encoder(settings, sizes.vocabulary, custom_encoder), ngram=ngram
     ),
-    costs=partial(encoder_costs, causal=True),
-    predictor=lambda network, run: NetworkPredictor(network, run.tokenizer.boundary),
+    costs=encoder_costs,
+    predictor=lambda network, run: NetworkPredictor(network, run.tokenizer.boundary, str(run.path)),
     job=_job,
     sampler=_sampler,
 )
