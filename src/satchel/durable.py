@@ -17,8 +17,11 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from satchel.errors import MachineError, RunError
 
@@ -93,13 +96,40 @@ def check_writable(folder: Path) -> None:
     probe.unlink()
 
 
+@dataclass(frozen=True)
+class FolderLock:
+    """An exclusive lock on a folder. It belongs to the folder itself, also after the folder was moved."""
+
+    path: Path
+    _identity: os.stat_result
+    _descriptor: int | None  # None on Windows, which has no flock
+
+    def location(self) -> Path | None:
+        """Return `path`, the new path of the folder if it was moved, or None if it was deleted."""
+        for path in (self.path, self._moved_to()):
+            with contextlib.suppress(OSError):
+                if path is not None and os.path.samestat(os.stat(path), self._identity):
+                    return path
+        return None
+
+    def _moved_to(self) -> Path | None:
+        try:
+            if sys.platform == "darwin":
+                name = os.fsdecode(fcntl.fcntl(self._descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+            else:
+                name = os.readlink(f"/proc/self/fd/{self._descriptor}")
+        except OSError:
+            return None
+        return Path(name)
+
+
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[FolderLock]:
     """Hold an exclusive lock on a folder. The operating system releases it when the process ends."""
     if sys.platform == "win32":
-        yield
+        yield FolderLock(folder, os.stat(folder), None)
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,7 +137,7 @@ def locked(folder: Path) -> Iterator[None]:
             raise RunError(
                 "is being trained by another process", "wait for it, or stop it", where=str(folder)
             ) from None
-        yield
+        yield FolderLock(folder, os.fstat(descriptor), descriptor)
     finally:
         os.close(descriptor)
 
@@ -147,16 +177,16 @@ class NewFolder:
 
 @contextlib.contextmanager
 def new_folder(
-    target: Path, replaceable: Callable[[Path], bool] | None = None, changing: Collection[str] = ()
+    target: Path, check_replaceable: Callable[[Path], None] | None = None, changing: Collection[str] = ()
 ) -> Iterator[NewFolder]:
     """Create the folder `target` atomically; on an exception the file system is left unchanged.
 
-    Files named in `changing` are left out of the manifest. An existing folder is replaced only if `replaceable`
-    returns true for it. Raises RunError if another process is creating the same folder. Removes temporary files of
-    killed processes.
+    Files named in `changing` are left out of the manifest. An existing folder is replaced only if it is empty or
+    `check_replaceable`, which raises an error otherwise, accepts it. Raises RunError if another process holds the lock
+    of the existing folder, or is creating the same folder. Removes temporary files of killed processes.
     """
-    with _system_errors(target), _parents(target):
-        _refuse_existing(target, replaceable)
+    with _system_errors(target), _parents(target), contextlib.ExitStack() as old_lock:
+        _check_existing(target, check_replaceable)
         # Follow symbolic links: the linked folder is replaced, not the link.
         target = target.resolve()
         # The new folder is created inside a locked parent, so that only the owner of the lock removes it.
@@ -166,11 +196,16 @@ def new_folder(
         try:
             _clear(partial, target)
             # Another process may have created it before this one got the lock.
-            _refuse_existing(target, replaceable)
+            _check_existing(target, check_replaceable)
+            old = old_lock.enter_context(locked(target)) if target.exists() else None
             new.mkdir()
             yield NewFolder(new)
             _seal(new, changing)
-            _refuse_existing(target, replaceable)
+            _check_existing(target, check_replaceable)
+            if (old.location() if old else None) != (target if target.exists() else None):
+                raise RunError(
+                    "was moved, deleted or created by another process", "choose another name with -o", where=str(target)
+                )
             _exchange(new, target)
             _sync_folder(target.parent)
         finally:
@@ -196,13 +231,16 @@ def _parents(target: Path) -> Iterator[None]:
         raise
 
 
-def _refuse_existing(target: Path, replaceable: Callable[[Path], bool] | None) -> None:
+def _check_existing(target: Path, check_replaceable: Callable[[Path], None] | None) -> None:
+    """Raise RunError if `target` exists and cannot be replaced."""
     if not os.path.lexists(target):
         return
-    if replaceable is None:
+    if check_replaceable is None:
         raise RunError("already exists", "choose another name with -o, or replace it with --force", where=str(target))
-    if not target.is_dir() or (not replaceable(target) and any(target.iterdir())):
+    if not target.is_dir():
         raise RunError("is not a run folder and is not replaced", "choose another name with -o", where=str(target))
+    if any(target.iterdir()):
+        check_replaceable(target)
 
 
 def _partial(target: Path) -> Path:
@@ -417,6 +455,32 @@ def file_sha256(path: Path) -> str:
 
 
 # --- JSON --------------------------------------------------------------------------------------
+
+
+class Record(BaseModel):
+    """Base class of what is read from the JSON files of a run: no unknown keys, no type conversions, no NaN."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+R = TypeVar("R", bound=Record)
+
+
+def parse(kind: type[R], data: bytes, where: str) -> R:
+    """Return a record of the given class from JSON; raise RunError with the key of the first invalid value."""
+    from_json(data, where)  # rejects duplicate keys, which pydantic accepts
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key, value = ".".join(map(str, first["loc"])), repr(first["input"])
+        cause = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        found = "" if first["type"] in ("missing", "value_error") else f"found {value[:40]}, "
+        raise RunError(
+            f"{key[:80]}: {found}{cause[:1].lower()}{cause[1:]}" if key else cause,
+            "the file is damaged, or was written by another version of satchel",
+            where=where,
+        ) from None
 
 
 def to_json(value: object) -> bytes:

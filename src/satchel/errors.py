@@ -29,3 +29,10 @@ class RunError(SatchelError):
 
 class MachineError(SatchelError):
     """A limit of the machine: disk, memory, permissions or device."""
+
+
+class StopRequested(BaseException):
+    """A signal requests the end of a training; raised where a step or a validation can be abandoned.
+
+    Derived from BaseException so that no `except Exception` catches it.
+    """

@@ -34,6 +34,12 @@ def has_manifest(folder: Path) -> bool:
     return (folder / durable.MANIFEST).is_file()
 
 
+def check_manifest(folder: Path) -> None:
+    """Allow the replacement of a folder with a manifest."""
+    if not has_manifest(folder):
+        raise RunError("is not a run folder and is not replaced")
+
+
 def save_file(path: Path, data: bytes) -> None:
     """Write one file."""
     durable.write_file(path, data)
@@ -41,7 +47,7 @@ def save_file(path: Path, data: bytes) -> None:
 
 def save_folder(path: Path, data: bytes) -> None:
     """Write a folder of two files."""
-    with durable.new_folder(path, has_manifest) as folder:
+    with durable.new_folder(path, check_manifest) as folder:
         folder.write("first.bin", data)
         folder.write("inner/second.bin", data[::-1])
 
@@ -123,7 +129,7 @@ def test_without_atomic_exchange_an_interrupted_replacement_is_rolled_back_by_th
 
         assert wait_for(fork(killed)) == -signal.SIGKILL
         absent += not target.exists()
-        with contextlib.suppress(ZeroDivisionError), durable.new_folder(target, has_manifest):
+        with contextlib.suppress(ZeroDivisionError), durable.new_folder(target, check_manifest):
             raise ZeroDivisionError
         assert contents(target) in (old, new)
         assert os.listdir(parent) == ["target"]

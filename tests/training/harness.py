@@ -31,7 +31,6 @@ from tests.faults.system import fork, wait_for
 
 STARTING, TRAINING, SAVING, DONE = range(4)
 PHASES = ("starting", "training", "saving", "done")
-FINISHED = 5  # exit code of a process that resumes a finished run
 
 STEPS, CHECKPOINT_EVERY, EVALUATE_EVERY, KEEP = 20, 4, 3, 2
 SETTINGS: dict[str, Any] = {
@@ -153,14 +152,9 @@ def write_text(folder: Path) -> Path:
 
 
 def resume(run: Path, monitor: Monitor | None = None, around_save: SaveContext = no_context, **options: Any) -> int:
-    """Resume a run; return 0, or FINISHED if the run is finished."""
+    """Resume a run; return 0."""
     with monitored(monitor or Monitor(), around_save), random_global_seed():
-        try:
-            api.resume(run, **options)
-        except RunError as error:
-            if "is finished" in str(error):
-                return FINISHED
-            raise
+        api.resume(run, **options)
     return 0
 
 
@@ -286,7 +280,7 @@ def train_with_kills(run: Path, rng: random.Random, interruptions: list[Interrup
         code = wait_for(child)
         assert monitor.phase == STARTING or monitor.first_step >= saved_step, "saved steps were lost"
         saved_step = max(saved_step, monitor.saved_step)
-        if code in (0, FINISHED):
+        if code == 0:
             return
         assert code == -signal.SIGKILL, f"the training ended with {code} in the phase {PHASES[monitor.phase]}"
         interruptions.append(Interruption(monitor.phase, monitor.step))

@@ -41,7 +41,6 @@ from tests.faults.system import Fault, contents, error_at, faulty, fork, kill_at
 from tests.training import test_resume
 from tests.training.harness import (
     EVALUATE_EVERY,
-    FINISHED,
     SAVING,
     STARTING,
     STEPS,
@@ -246,7 +245,7 @@ def test_the_train_command_with_many_kills_ends_with_the_same_bits(kind: str, ru
         advances += newest_step(run) > reached
         reached = newest_step(run)
     assert advances >= 5
-    assert resume(run) in (0, FINISHED)
+    assert resume(run) == 0
     assert outcome(run) == runs.outcome(kind, **options)
 
 
@@ -324,7 +323,7 @@ def test_a_save_killed_at_any_call_loses_only_the_steps_since_the_previous_save(
             second = Monitor()
             try:
                 # The lock of a killed process does not count.
-                assert resume(run, second) in (0, FINISHED)
+                assert resume(run, second) == 0
                 assert second.phase == STARTING or second.first_step >= monitor.saved_step
                 assert outcome(run) == expected
                 assert temporary_files(run) == []
@@ -375,7 +374,7 @@ def test_the_best_checkpoint_survives_a_kill_at_any_call(number: int, every: boo
             has_best = number == 2 or run / checkpoint.FOLDER / best in undamaged
             if len(undamaged) < FOUR_SAVES["training.keep"] or not has_best:
                 errors.append(f"{where}: only {[path.name for path in undamaged]} are undamaged")
-            assert resume(run) in (0, FINISHED)
+            assert resume(run) == 0
             if outcome(run) != expected:
                 errors.append(f"{where}: the model file does not have the best parameters")
     assert errors == []
@@ -470,7 +469,7 @@ def test_the_model_file_equals_the_best_checkpoint_even_if_a_better_one_could_no
         for k in (names.index("write") + 1, names.index("replace") + 1):
             run = runs.untrained("dan", folder / "run", **FOUR_SAVES)
             assert resume(run, around_save=partial(at_save, 2, before=error_at(k, code))) == 0
-            progress = checkpoint.read_newest(run).progress
+            progress = json.loads(checkpoint.read_newest(run).progress)
             model = read_arrays(run / "model.safetensors")
             best = run / checkpoint.FOLDER / checkpoint.folder_name(progress["best_step"]) / checkpoint.MODEL
             if not best.exists():
@@ -508,6 +507,7 @@ def test_only_a_failed_last_save_changes_the_exit_code(
         assert "could not save: " in stderr
         assert os.strerror(errno.ENOSPC) in stderr
         assert ("the last save failed" in stderr) == (save == "last")
+        assert ("has the model of step 4; the training reached step 6" in stderr) == (save == "last")
         assert temporary_files(run) == []
     assert codes == {"first": 0, "middle": 0, "last": 3}
 

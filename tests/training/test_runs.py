@@ -66,8 +66,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one_to_the_bit(verse: Path, tmp_p
     assert resumed.report.steps == 20
     for name in ("model.safetensors", "checkpoints/step-0000000020/model.safetensors", "config.json"):
         assert (tmp_path / "uninterrupted" / name).read_bytes() == (tmp_path / "resumed" / name).read_bytes()
-    with pytest.raises(RunError, match="is finished"):
-        api.resume(tmp_path / "resumed")
+    again: Any = api.resume(tmp_path / "resumed")
+    assert "the training was complete at step 20" in again.report.reasons[-1]
+    assert (again.report.steps, again.report.valid) == (20, resumed.report.valid)
 
 
 def test_invalid_options_and_runs_without_steps_are_refused(verse: Path, tmp_path: Path) -> None:

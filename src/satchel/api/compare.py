@@ -141,7 +141,7 @@ def mix(
     target = Path(out)
     facts = {"weights": weights.tolist(), "rounds": len(costs), "parts": [str(model.folder) for model in models]}
     run_config = runs.new_config(settings, first.tokenizer, name, sha256, facts)
-    with durable.new_folder(target, runs.is_run if force else None) as folder:
+    with durable.new_folder(target, runs.check_replaceable if force else None) as folder:
         progress("writing", None)
         for number, model in enumerate(models):
             runs.copy_run(folder, model.folder, f"{runs.PARTS}/{number}")

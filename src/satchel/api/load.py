@@ -105,7 +105,7 @@ def import_arpa(
     )
     facts = {"imported": source.name, "ngrams": table.sizes}
     run_config = runs.new_config(settings, arpa_tokenizer, source.name, corpus.identity(), facts)
-    with durable.new_folder(Path(out), runs.is_run if force else None) as folder:
+    with durable.new_folder(Path(out), runs.check_replaceable if force else None) as folder:
         progress("writing", None)
         runs.write_model(folder, run_config, arpa_tokenizer, table.arrays())
     return LanguageModel(table, settings, RunFolder(Path(out), run_config, arpa_tokenizer, arpa_tokenizer))

@@ -1,6 +1,7 @@
 """Train a model, resume a training, or run a plan."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -39,6 +40,8 @@ class _ResumeOptions(TypedDict, total=False):
     note: Callable[[str], None]
     should_stop: Callable[[], bool]
     on_start: Callable[[], None]
+    on_end: Callable[[], None]
+    interruptible: Callable[[], AbstractContextManager[None]]
 
 
 def plan(data: str | Path, **options: Unpack[PlanOptions]) -> Plan:
@@ -141,13 +144,15 @@ def run_plan(
     note: Callable[[str], None] = ignore,
     should_stop: Callable[[], bool] = lambda: False,
     on_start: Callable[[], None] = ignore,
+    on_end: Callable[[], None] = ignore,
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> AnyModel:
     """Train as planned and return the model; see `train` and `resume` for the options.
 
     The run folder is complete or absent at any time; that of a network is written before its first step.
     """
     target = Path(out) if out is not None else default_out(plan.data)
-    hooks = Hooks(progress, note, should_stop, on_start)
+    hooks = Hooks(progress, note, should_stop, on_start, on_end, interruptible)
     report, predictor = plan.task.family(plan.settings.model.kind).train(plan, target, hooks, force=force)
     if predictor is None:
         return _evaluated(report, hooks, plan.custom_encoder)
@@ -176,6 +181,8 @@ def resume(
     note: Callable[[str], None] = ignore,
     should_stop: Callable[[], bool] = lambda: False,
     on_start: Callable[[], None] = ignore,
+    on_end: Callable[[], None] = ignore,
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> AnyModel:
     """Continue an interrupted training of a network. The result equals that of an uninterrupted training, bit by bit.
 
@@ -187,11 +194,14 @@ def resume(
         note: A function that is called with lines worth keeping, such as the results of validations.
         should_stop: A function that is called after every step; if it returns True, the training saves and stops.
         on_start: A function that is called before the first step.
+        on_end: A function that is called after the last save, before the evaluation.
+        interruptible: A function that returns a context manager. In its context, a signal handler may raise
+            StopRequested: the training abandons the current step or validation, saves and stops.
 
     Returns:
         A LanguageModel, Classifier, Tagger or Translator, according to the task of the run.
     """
-    path, hooks = Path(run), Hooks(progress, note, should_stop, on_start)
+    path, hooks = Path(run), Hooks(progress, note, should_stop, on_start, on_end, interruptible)
     config = runs.read_config(path)
     check_task(config, task, path)
     settings: Any = read_settings(config, path)

@@ -1,8 +1,10 @@
 """`satchel train`: train a model, or resume a training."""
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +15,14 @@ from typer import Argument, Option
 from satchel.cli.metrics import metrics_json
 from satchel.cli.options import READING, AsJson, Assignments, Force, reads_files
 from satchel.cli.output import Progress, emit_json, message, print, print_fields
-from satchel.errors import SettingsError
+from satchel.errors import SettingsError, StopRequested
 from satchel.text.display import json_text, quoted, visible
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
     from satchel.api import Plan
     from satchel.api.tasks import AnyModel
+    from satchel.training.report import TrainReport
 
 # Command to try after training, by task.
 NEXT = {
@@ -125,15 +128,29 @@ def _check_resume_options(context: typer.Context) -> None:
 def run_training(function: "Callable[..., AnyModel]") -> tuple["AnyModel", "SignalFlag"]:
     """Call a training function with a progress line; SIGINT and SIGTERM save a checkpoint and stop."""
     with Progress() as progress, SignalFlag() as stop:
-        trained = function(progress=progress, note=progress.note, should_stop=stop, on_start=stop.install)
+        trained = function(
+            progress=progress,
+            note=progress.note,
+            should_stop=stop,
+            on_start=stop.install,
+            on_end=stop.remove,
+            interruptible=stop.interruptible,
+        )
     return trained, stop
 
 
 class SignalFlag:
-    """Records SIGINT and SIGTERM from `install` on; a second signal ends the process immediately."""
+    """Records SIGINT and SIGTERM between `install` and `remove`; a second signal ends the process immediately.
+
+    The current step or validation may be completed within GRACE seconds, then it is abandoned.
+    """
+
+    GRACE = 2.0
 
     def __init__(self) -> None:
         self.signal = 0
+        self._is_interruptible = self._is_repeated = self._is_overdue = False
+        self._timer = threading.Timer(self.GRACE, self._repeat)
         self._previous: dict[int, Any] = {}
 
     def __call__(self) -> bool:
@@ -143,17 +160,46 @@ class SignalFlag:
         """Replace the signal handlers."""
         self._previous = {number: signal.signal(number, self._record) for number in (signal.SIGINT, signal.SIGTERM)}
 
+    def remove(self) -> None:
+        """Restore the signal handlers."""
+        self._timer.cancel()
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
     def _record(self, number: int, frame: object) -> None:
-        if self.signal:
+        if not self.signal:
+            self.signal = number
+            self._timer.daemon = True
+            self._timer.start()
+        elif self._is_repeated:
+            self._is_repeated, self._is_overdue = False, True
+            if self._is_interruptible:
+                raise StopRequested
+        else:
             os._exit(128 + number)
-        self.signal = number
+
+    def _repeat(self) -> None:
+        """Repeat the signal: its handler runs in the main thread and can raise an exception there."""
+        self._is_repeated = True
+        signal.raise_signal(self.signal)
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Raise StopRequested in the block, or before it, as soon as the time after a signal is over."""
+        self._is_interruptible = True
+        try:
+            if self._is_overdue:
+                raise StopRequested
+            yield
+        finally:
+            self._is_interruptible = False
 
     def __enter__(self) -> "SignalFlag":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        self.remove()
 
 
 def _finish(trained: "AnyModel", stop: SignalFlag, as_json: bool) -> None:
@@ -171,11 +217,20 @@ def exit_if_stopped(trained: "AnyModel", stop: SignalFlag) -> None:
     """Exit with 3 if the last save failed, or with 128 plus the signal number if the training was interrupted."""
     report = trained.report
     if report is not None and report.failed_save:
-        message(f"the last save failed: {report.failed_save}")
+        message(f"the last save failed: {report.failed_save}", *_saved_state(report))
         raise typer.Exit(3)
     if report is not None and report.stopped == "interrupted":
         message(f"saved at step {report.steps:,}; continue with: satchel train --resume {quoted(report.run)}")
         raise typer.Exit(128 + stop.signal)
+
+
+def _saved_state(report: "TrainReport") -> Iterator[str]:
+    """Yield the step of the model in a run whose last save failed, and how to continue."""
+    if report.saved_step is None:
+        yield f"{report.run} has no intact model"
+    else:
+        yield f"{report.run} has the model of step {report.saved_step:,}; the training reached step {report.steps:,}"
+    yield f"free disk space, then continue with: satchel train --resume {quoted(report.run)}"
 
 
 def _file_or_fraction(text: str | None) -> str | float | None:
@@ -201,6 +256,8 @@ def _document(trained: "AnyModel") -> dict[str, Any]:
         "train_loss": report.train_loss,
         "valid": metrics_json(trained, report.valid) if report.valid is not None else None,
         "stopped": report.stopped,
+        "saved_step": report.saved_step,
+        "failed_save": report.failed_save or None,
     }
 
 

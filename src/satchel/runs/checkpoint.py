@@ -24,7 +24,7 @@ class Checkpoint:
     step: int
     model: dict[str, tensors.Array]
     optimizer: dict[str, tensors.Array]
-    progress: dict[str, Any]
+    progress: bytes  # JSON
     damaged: tuple[str, ...] = ()
 
 
@@ -40,15 +40,15 @@ def write_checkpoint(
     optimizer: Mapping[str, tensors.Array],
     progress: Mapping[str, Any],
 ) -> None:
-    """Write the checkpoint of a step, unless it exists and is intact."""
-    target = run / FOLDER / folder_name(step)
-    if target.exists() and not _is_damaged(target):
+    """Write the checkpoint of a step, unless it exists, is intact and has the same training state."""
+    target, state = run / FOLDER / folder_name(step), durable.to_json(dict(progress))
+    if target.exists() and not _is_damaged(target) and (target / PROGRESS).read_bytes() == state:
         return
-    with durable.new_folder(target, _is_damaged) as folder:
+    with durable.new_folder(target, lambda damaged: None) as folder:
         for name, arrays in ((MODEL, model), (OPTIMIZER, optimizer)):
             with folder.create(name) as handle:
                 tensors.write(handle, arrays, {"format": "satchel", "step": str(step)})
-        folder.write(PROGRESS, durable.to_json(dict(progress)))
+        folder.write(PROGRESS, state)
 
 
 def prune(run: Path, keep: int, best: int) -> None:
@@ -94,7 +94,7 @@ def read_step(run: Path, step: int) -> Checkpoint | None:
 
 
 def _read(path: Path) -> Checkpoint:
-    progress = durable.from_json(durable.read_verified(path, PROGRESS, durable.LARGEST_JSON), str(path))
+    progress = durable.read_verified(path, PROGRESS, durable.LARGEST_JSON)
     return Checkpoint(int(path.name.split("-")[1]), _verified(path, MODEL), _verified(path, OPTIMIZER), progress)
 
 

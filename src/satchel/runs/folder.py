@@ -7,13 +7,14 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
 
 import satchel
 from satchel import durable, tensors
@@ -35,15 +36,18 @@ TRAIN_SOURCES = "tokens/train-sources.safetensors"
 VALID_PAIRS = "tokens/valid-pairs.jsonl"
 GATE_LOGPROBS = "tokens/aside.safetensors"  # n-gram log-probabilities of the text that the gate is fitted to
 TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid-classes.safetensors"
+# Paths of the files that Satchel writes into a run folder, and of their temporary versions.
+WRITTEN_FILES = re.compile(
+    rf"({PARTS}/\d+/)*({durable.MANIFEST}|{CONFIG}|{TOKENIZER}|{SOURCE_TOKENIZER}|{MODEL}|{NGRAM}|{METRICS}|{SAMPLES}"
+    r"|stdin\.txt|\.writable|tokens/[a-z-]+\.(safetensors|jsonl)"
+    rf"|checkpoints/step-\d+/({durable.MANIFEST}|[a-z]+\.(safetensors|json))"
+    r"|([^/]+/)*\.[^/]+\.(partial|gone)(/.*)?)"
+)
 # Libraries whose versions are recorded in the configuration.
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TokenizerIdentity(_Part):
+class TokenizerIdentity(durable.Record):
     """Identity of a run's tokenizer."""
 
     kind: str
@@ -51,14 +55,14 @@ class TokenizerIdentity(_Part):
     sha256: str
 
 
-class DataIdentity(_Part):
+class DataIdentity(durable.Record):
     """Identity of a run's training data."""
 
     name: str
     sha256: str
 
 
-class RunConfig(_Part):
+class RunConfig(durable.Record):
     """Configuration of a run, as written to config.json. It contains no times, so equal runs have equal files."""
 
     schema_version: Literal[1] = 1
@@ -111,14 +115,22 @@ def write_model(
     tokenizer: Tokenizer,
     arrays: Mapping[str, tensors.Array],
     source_tokenizer: Tokenizer | None = None,
+    *,
+    step: int = 0,
 ) -> None:
-    """Write the configuration, the tokenizers and the parameters (`arrays`) of a run."""
+    """Write the configuration, the tokenizers and the parameters (`arrays`) of a run at a step of its training."""
     folder.write(CONFIG, durable.to_json(config.model_dump(mode="json")))
     folder.write(TOKENIZER, tokenizer.json.encode())
     if source_tokenizer is not None:
         folder.write(SOURCE_TOKENIZER, source_tokenizer.json.encode())
     with folder.create(MODEL) as handle:
-        tensors.write(handle, arrays, {"format": "satchel", "step": "0", "tokenizer": tokenizer.sha256})
+        tensors.write(handle, arrays, {"format": "satchel", "step": str(step), "tokenizer": tokenizer.sha256})
+
+
+def write_ngram(folder: durable.NewFolder, arrays: Mapping[str, tensors.Array], tokenizer: Tokenizer) -> None:
+    """Write the n-gram table that is interpolated with a network."""
+    with folder.create(NGRAM) as handle:
+        tensors.write(handle, arrays, {"format": "satchel", "tokenizer": tokenizer.sha256})
 
 
 def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
@@ -168,6 +180,22 @@ def is_run(folder: Path) -> bool:
     )
 
 
+def check_replaceable(folder: Path) -> None:
+    """Raise RunError if a folder is not a run, or contains files that Satchel did not write."""
+    if not is_run(folder):
+        raise RunError("is not a run folder and is not replaced", "choose another name with -o", where=str(folder))
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir())
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    others = [name for name in names if not WRITTEN_FILES.fullmatch(name) or (folder / name).is_symlink()]
+    if others:
+        more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        raise RunError(
+            f"contains files that satchel did not write and does not delete: {', '.join(others[:5])}{more}",
+            "move them to another folder, or choose another name with -o",
+            where=str(folder),
+        )
+
+
 def _has_keys(path: Path, keys: Iterable[str]) -> bool:
     try:
         tree = durable.from_json(durable.read_file(path, durable.LARGEST_JSON), str(path))
@@ -187,16 +215,7 @@ def read_config(folder: Path) -> RunConfig:
             where=str(folder),
         )
     data = durable.read_verified(folder, CONFIG, durable.LARGEST_JSON)
-    # Rejects duplicate keys and NaN, which pydantic accepts.
-    durable.from_json(data, str(folder / CONFIG))
-    try:
-        return RunConfig.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise RunError(
-            f"{key}: {first['msg']}", "the run was written by another version of satchel", where=str(folder / CONFIG)
-        ) from None
+    return durable.parse(RunConfig, data, str(folder / CONFIG))
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,18 @@
 """Callbacks of the training loop: progress lines, metrics, samples and checkpoints."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from satchel.errors import MachineError, SatchelError
+from satchel import durable
+from satchel.errors import MachineError, RunError, SatchelError
 from satchel.inspection.senses import HARDLY_USED
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
-from satchel.text.display import visible
+from satchel.text.display import quoted, visible
 from satchel.training import loop, saving
 from satchel.training.networks import Sampler
 from satchel.training.report import Hooks, ignore
@@ -23,9 +25,15 @@ class RunCallbacks:
     """Writes metrics, samples and checkpoints into a run, and reports progress."""
 
     def __init__(
-        self, run: RunFolder, hooks: Hooks, sampler: Sampler | None, bytes_per_token: float | None = None
+        self,
+        run: RunFolder,
+        hooks: Hooks,
+        sampler: Sampler | None,
+        bytes_per_token: float | None = None,
+        lock: durable.FolderLock | None = None,
     ) -> None:
         self.run, self.hooks = run, hooks
+        self._lock = lock  # of the run folder; None in processes that do not write
         self.failed_save = ""  # reason why the last save failed; empty if it succeeded
         self._sampler, self._bytes_per_token = sampler, bytes_per_token
         self._last_sample = 0.0
@@ -34,7 +42,7 @@ class RunCallbacks:
         """Return the callbacks of a process; only the first process writes and reports."""
         if not is_first:
             return loop.Callbacks(ignore, ignore, ignore, self.hooks.should_stop)
-        return loop.Callbacks(self.stepped, self.validated, self.save, self.hooks.should_stop)
+        return loop.Callbacks(self.stepped, self.validated, self.save, self.hooks.should_stop, self.hooks.interruptible)
 
     def stepped(self, state: loop.TrainingState, done: float) -> None:
         """Report the progress after a step."""
@@ -66,7 +74,7 @@ class RunCallbacks:
                 f"step {state.step:,}: validation loss {result.loss:.4f}{accuracy}{_sense_summary(result.senses)}"
             )
             self._sample(state.step)
-        self._try(lambda: checkpoint.append_line(self.run.path / runs.METRICS, metrics))
+        self._append(runs.METRICS, metrics)
 
     def _sample(self, step: int) -> None:
         if self._sampler is None:
@@ -74,11 +82,41 @@ class RunCallbacks:
         sample = self._sampler(step)
         source = f"{visible(sample['source'])} -> " if "source" in sample else ""
         self.hooks.note(f"  {source}{visible(sample['text'])}")
-        self._try(lambda: checkpoint.append_line(self.run.path / runs.SAMPLES, {"step": step, **sample}))
+        self._append(runs.SAMPLES, {"step": step, **sample})
+
+    def _append(self, name: str, line: dict[str, Any]) -> None:
+        """Append a line to a file of the run, unless the folder was moved or deleted, which the next save reports."""
+        if self._location() == self.run.path:
+            self._try(lambda: checkpoint.append_line(self.run.path / name, line))
+
+    def _location(self) -> Path | None:
+        """Return the current path of the run folder; None if it was deleted."""
+        path = self._lock.location() if self._lock is not None else self.run.path
+        return path if path is not None and (path / runs.CONFIG).exists() else None
 
     def save(self, trainer: loop.Trainer) -> None:
-        """Write a checkpoint. A failure, such as a full disk, is reported and does not end the training."""
-        self.failed_save = self._try(lambda: saving.save(self.run.path, trainer, self.run.tokenizer.sha256))
+        """Write a checkpoint. A failure, such as a full disk, is reported and does not end the training.
+
+        If the run folder was moved or deleted, write the parameters and raise RunError.
+        """
+        path, sha256 = self._location(), self.run.tokenizer.sha256
+        if path == self.run.path:
+            self.failed_save = self._try(lambda: saving.save(path, trainer, sha256))
+            return
+        step = f"step {trainer.state.step:,}"
+        if path is None:
+            copy = saving.write_copy(self.run, trainer)
+            raise RunError(
+                f"was deleted or replaced during the training, which stopped; the model of {step} is in {copy}",
+                f"use this model, or train a new run from its parameters with --from {quoted(str(copy))}",
+                where=str(self.run.path),
+            )
+        saving.save(path, trainer, sha256)
+        raise RunError(
+            f"was moved during the training, which stopped and was saved at {step} in {path}",
+            f"continue with: satchel train --resume {quoted(str(path))}",
+            where=str(self.run.path),
+        )
 
     def _try(self, write: Callable[[], None]) -> str:
         """Call a function that writes files; return the reason if it fails."""

@@ -62,7 +62,7 @@ class Counting:
             raise SettingsError("model.smoothing=imported: imported models cannot be trained", "use kneser-ney")
         if launch().size > 1:
             raise SettingsError("n-grams are counted by a single process", "start satchel without torchrun")
-        with durable.new_folder(target, runs.is_run if force else None) as folder:
+        with durable.new_folder(target, runs.check_replaceable if force else None) as folder:
             corpus = open_data(folder, plan, progress)
             examples = plan.task.write_examples(folder, corpus, plan, progress)
             tokenizer, tokens = examples.tokenizer, open_tokens(folder.path / runs.TRAIN_TOKENS)

@@ -8,6 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from satchel.data.batches import seeded_rng
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, StopRequested
 from satchel.nn.dropout import switch_dropout
 from satchel.training.distributed import SINGLE_PROCESS, Team, no_sync
 from satchel.training.optimizer import Optimizer
@@ -77,6 +78,7 @@ class TrainingState:
     best: float | None = None  # lowest validation loss
     best_step: int = 0
     validations_since_best: int = 0
+    is_validation_due: bool = False  # the training was interrupted before or during the validation of this step
 
     @property
     def loss(self) -> float:
@@ -96,6 +98,7 @@ class Callbacks:
     validated: Callable[[TrainingState, ValidationResult], None]
     save: Callable[["Trainer"], None]
     should_stop: Callable[[], bool]
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 def learning_rate(done: float, warmup: float, decay: float) -> float:
@@ -152,28 +155,44 @@ class Trainer:
         assert self.total_steps is not None or settings.minutes is not None, "the training has no budget"
         self.job.network.train()
         losses = self.team.data_parallel(_Losses(self.job))
-        stopped: StopReason | None = None
-        while self.done() < 1:
-            began = time.perf_counter()
-            self._step(losses)
-            # Sums over the processes, so that all of them measure the same time and stop at the same step.
-            seconds, stop_requests = self.team.all_reduce(time.perf_counter() - began, self.callbacks.should_stop())
-            state.seconds += seconds / self.team.size
-            self.callbacks.stepped(state, self.done())
-            is_last = self.done() >= 1
-            improved = False
-            if state.step % settings.evaluate_every == 0 or is_last:
-                improved = self._validate()
-            if settings.patience and state.validations_since_best >= settings.patience:
-                stopped = "patience"
-                break
-            if stop_requests:
-                stopped = "interrupted"
-                break
-            if (improved or state.step % settings.checkpoint_every == 0) and not is_last:
-                self.callbacks.save(self)
+        stopped = self._completed()
+        try:
+            while stopped is None:
+                # A resumed training first makes up for the validation during which it was interrupted.
+                if not state.is_validation_due:
+                    self._timed_step(losses)
+                improved = self._validate() if state.is_validation_due else False
+                stopped = self._completed()
+                if (improved or state.step % settings.checkpoint_every == 0) and stopped is None:
+                    self.callbacks.save(self)
+        except StopRequested:
+            stopped = "interrupted"
         self.callbacks.save(self)
-        return stopped or ("finished" if self._steps_done() >= 1 else "time")
+        return stopped
+
+    def _completed(self) -> StopReason | None:
+        """Return why the training is complete; None if it is not."""
+        state, settings = self.state, self.settings
+        if state.is_validation_due:
+            return None
+        if settings.patience and state.validations_since_best >= settings.patience:
+            return "patience"
+        if self.done() >= 1:
+            return "finished" if self._steps_done() >= 1 else "time"
+        return None
+
+    def _timed_step(self, losses: nn.Module) -> None:
+        """Train one step; raise StopRequested if the training is to stop."""
+        state = self.state
+        began = time.perf_counter()
+        self._step(losses)
+        # Sums over the processes, so that all of them measure the same time and stop at the same step.
+        seconds, stop_requests = self.team.all_reduce(time.perf_counter() - began, self.callbacks.should_stop())
+        state.seconds += seconds / self.team.size
+        self.callbacks.stepped(state, self.done())
+        state.is_validation_due = state.step % self.settings.evaluate_every == 0 or self.done() >= 1
+        if stop_requests:
+            raise StopRequested
 
     def _step(self, losses: nn.Module) -> None:
         state, settings, team = self.state, self.settings, self.team
@@ -183,7 +202,9 @@ class Trainer:
         device = self.optimizer.parameters[0].device.type
         autocast = torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16")
         devices: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
-        with torch.random.fork_rng(**devices), autocast:
+        # Without other processes, a step can be abandoned until the parameters are updated.
+        interruptible = self.callbacks.interruptible() if team.size == 1 else nullcontext()
+        with interruptible, torch.random.fork_rng(**devices), autocast:
             rank = () if team.is_first else (team.rank,)
             seed = int(seeded_rng("step", settings.seed, state.step, *rank).integers(0, 1 << 62))
             # torch.manual_seed queries all devices, which takes longer than the rest of this method.
@@ -232,10 +253,15 @@ class Trainer:
         return not has_reference or loss <= SPIKE * self.state.loss + 1.0
 
     def _validate(self) -> bool:
-        """Validate, and return whether the loss is the lowest so far."""
+        """Validate, and return whether the loss is the lowest so far; raise StopRequested if it is interrupted."""
         state = self.state
-        result = self.team.broadcast(self.job.validate() if self.team.is_first else None)
+        result, is_interrupted = self.team.broadcast(
+            self._interruptible_validation() if self.team.is_first else (None, False)
+        )
         self.job.network.train()
+        if is_interrupted:
+            raise StopRequested
+        state.is_validation_due = False
         if result is None:
             return False
         improved = state.best is None or result.loss < state.best
@@ -245,3 +271,11 @@ class Trainer:
             state.validations_since_best += 1
         self.callbacks.validated(state, result)
         return improved
+
+    def _interruptible_validation(self) -> tuple[ValidationResult | None, bool]:
+        """Return the result of the validation, and whether it was interrupted."""
+        try:
+            with self.callbacks.interruptible():
+                return self.job.validate(), False
+        except StopRequested:
+            return None, True

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from satchel import durable, tensors
+from satchel import durable
 from satchel.data.tokens import TokenCounts
 from satchel.errors import RunError, SettingsError
 from satchel.inspection.sites import site_paths
@@ -51,19 +51,17 @@ class NetworkTask:
             torch.manual_seed(settings.training.seed)
             return self.network(settings, sizes, custom_encoder, ngram)
 
-    def load_network(
-        self, run: RunFolder, settings: Any, arrays: dict[str, tensors.Array], custom_encoder: Any = None
-    ) -> nn.Module:
-        """Return the network of a run with these parameters, in evaluation mode."""
+    def new_network(self, run: RunFolder, settings: Any, custom_encoder: Any = None) -> nn.Module:
+        """Return the network of a run with randomly initialised parameters."""
         sizes = Sizes(run.tokenizer.size + 1, run.source_tokenizer.size + 1, len(run.config.labels))
         ngram = read_ngram(run, settings.model.ngram) if settings.model.ngram else None
-        network = self.build(settings, sizes, custom_encoder, ngram)
-        saving.load_parameters(network, arrays, str(run.path / runs.MODEL))
-        return network.eval()
+        return self.build(settings, sizes, custom_encoder, ngram)
 
     def load(self, run: RunFolder, settings: Any, custom_encoder: Any = None) -> Any:
-        """Return the predictor of a trained run."""
-        return self.predictor(self.load_network(run, settings, run.arrays(), custom_encoder), run)
+        """Return the predictor of a trained run, with its network in evaluation mode."""
+        network = self.new_network(run, settings, custom_encoder)
+        saving.load_parameters(network, run.arrays(), str(run.path / runs.MODEL))
+        return self.predictor(network.eval(), run)
 
     def site_names(self, settings: Any, vocabulary: int, labels: int) -> list[str]:
         """Return the names of the network's sites as used by traces, without allocating the network."""
@@ -100,57 +98,63 @@ class NetworkTask:
         settings = plan.settings
         assert isinstance(settings, NetworkRunSettings)
         check_device(settings.training)
-        with process_group() as team:
-            if team.is_first and not (team.restarts and _is_started(target, settings)):
+        with process_group() as team, contextlib.ExitStack() as stack:
+            lock = None
+            if team.is_first and team.restarts and _is_started(target, settings):
+                lock = stack.enter_context(durable.locked(target))
+            elif team.is_first:
                 changing = (runs.MODEL, runs.METRICS, runs.SAMPLES)
-                with durable.new_folder(target, runs.is_run if force else None, changing) as folder:
+                with durable.new_folder(target, runs.check_replaceable if force else None, changing) as folder:
                     prepare(folder, open_data(folder, plan, hooks.progress), plan, hooks.progress, team)
+                    # Locked before it is renamed, so that no other process can replace it before the training starts.
+                    lock = replace(stack.enter_context(durable.locked(folder.path)), path=target)
             team.barrier()  # until rank 0 has written the run
-            report = self._fit(target, settings, hooks, team, plan.custom_encoder)
+            report = self._fit(target, settings, hooks, team, lock, plan.custom_encoder)
         return replace(report, reasons=(*plan.reasons, *report.reasons)), None
 
     def resume(self, run: Path, settings: NetworkRunSettings, hooks: Hooks, custom_encoder: Any = None) -> TrainReport:
         """Continue the training of a run."""
-        with process_group() as team:
-            return self._fit(run, settings, hooks, team, custom_encoder)
+        with process_group() as team, durable.locked(run) if team.is_first else contextlib.nullcontext() as lock:
+            return self._fit(run, settings, hooks, team, lock, custom_encoder)
 
     def _fit(
-        self, path: Path, settings: NetworkRunSettings, hooks: Hooks, team: Team, custom_encoder: Any
+        self,
+        path: Path,
+        settings: NetworkRunSettings,
+        hooks: Hooks,
+        team: Team,
+        lock: durable.FolderLock | None,
+        custom_encoder: Any,
     ) -> TrainReport:
-        """Train the network of a run until its budget is spent."""
-        with durable.locked(path) if team.is_first else contextlib.nullcontext():
-            run = runs.open_run(path)
-            _check_arithmetic(run, settings, team)
-            _check_files(path)
-            arrays, metadata = tensors.read(path / runs.MODEL)
-            network: Any = self.load_network(run, settings, arrays, custom_encoder)
-            network.to(run.config.facts["arithmetic"]["device"])
-            if settings.training.compile:
-                network.encoder.contextualise = torch.compile(network.encoder.contextualise)
-            job = self.job(run, settings, network)
-            callbacks = RunCallbacks(run, hooks, self.sampler(run, settings, network), _bytes_per_token(run))
-            trainer = loop.Trainer(job, settings.training, callbacks.callbacks(is_first=team.is_first), team)
-            if team.is_first:
-                durable.check_writable(path)
-                checkpoint.clear(path)
-            team.barrier()  # until rank 0 has removed incomplete checkpoints
-            notes: tuple[str, ...] = ()
-            if checkpoint.exists(path):
-                notes = tuple(f"skipped a damaged checkpoint: {fault}" for fault in saving.restore(path, trainer))
-                if team.is_first:
-                    saving.keep_best(path, trainer, run.tokenizer.sha256)
-            elif metadata.get("step") != "0":
+        """Train the network of a run until its budget is spent; `lock` is the lock of the folder in the first process.
+
+        A training that is complete gets its report again.
+        """
+        run = runs.open_run(path)
+        _check_arithmetic(run, settings, team)
+        _check_files(path)
+        network: Any = self.new_network(run, settings, custom_encoder)
+        is_started = checkpoint.exists(path)
+        if not is_started:
+            if saving.saved_step(path) != 0:
                 raise RunError("has no checkpoint to resume from", "train it again", where=str(path))
-            if trainer.done() >= 1:
-                raise RunError(
-                    "the training is finished and cannot be resumed",
-                    "to train a new run from its parameters, use --from",
-                    where=str(path),
-                )
-            hooks.on_start()
-            with _threads(run.config.facts["arithmetic"]["threads"]):
-                stopped = trainer.run()
-            team.barrier()  # until rank 0 has written the last checkpoint
+            saving.load_parameters(network, run.arrays(), str(path / runs.MODEL))
+        network.to(run.config.facts["arithmetic"]["device"])
+        if settings.training.compile:
+            network.encoder.contextualise = torch.compile(network.encoder.contextualise)
+        job = self.job(run, settings, network)
+        callbacks = RunCallbacks(run, hooks, self.sampler(run, settings, network), _bytes_per_token(run), lock)
+        trainer = loop.Trainer(job, settings.training, callbacks.callbacks(is_first=team.is_first), team)
+        if team.is_first:
+            durable.check_writable(path)
+            checkpoint.clear(path)
+        team.barrier()  # until rank 0 has removed incomplete checkpoints
+        notes = _restore(run, trainer, team) if is_started else ()
+        hooks.on_start()
+        with _threads(run.config.facts["arithmetic"]["threads"]):
+            stopped = trainer.run()
+        team.barrier()  # until rank 0 has written the last checkpoint
+        hooks.on_end()
         state = trainer.state
         return TrainReport(
             run=str(path),
@@ -163,7 +167,25 @@ class NetworkTask:
             steps=state.step,
             stopped=stopped,
             failed_save=callbacks.failed_save,
+            saved_step=saving.saved_step(path),
         )
+
+
+def _restore(run: RunFolder, trainer: loop.Trainer, team: Team) -> tuple[str, ...]:
+    """Restore the newest intact checkpoint; write the model again if it is damaged. Return what is worth reporting."""
+    path = run.path
+    notes = [f"skipped a damaged checkpoint: {fault}" for fault in saving.restore(path, trainer)]
+    if team.is_first:
+        try:
+            run.arrays()
+            is_damaged = False
+        except RunError as error:
+            is_damaged = True
+            notes.append(f"{str(error).splitlines()[0]}; it is written again from the checkpoints")
+        saving.keep_best(path, trainer, run.tokenizer.sha256, is_damaged=is_damaged)
+    if trainer.done() >= 1:
+        notes.append(f"the training was complete at step {trainer.state.step:,}: no further step is trained")
+    return tuple(notes)
 
 
 def _is_started(target: Path, settings: NetworkRunSettings) -> bool:

@@ -64,8 +64,7 @@ def _write_ngram(
     ends = settings.data.documents != "stream"
     progress(f"counting {ngram.order}-grams", None)
     table = estimate(ids, size, ngram, ends=ends).table
-    with folder.create(runs.NGRAM) as handle:
-        tensors.write(handle, table.arrays(), {"format": "satchel", "tokenizer": tokenizer.sha256})
+    runs.write_ngram(folder, table.arrays(), tokenizer)
     progress(f"counting {ngram.order}-grams for the gate", None)
     rest, gate_text = split_for_gate(ids, tokenizer.boundary)
     logprobs = estimate(rest, size, ngram, ends=ends).table.score(gate_text).logprobs

@@ -1,6 +1,7 @@
 """Callbacks and results common to all trainings. Imports no torch."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,6 +27,9 @@ class Hooks:
     note: Callable[[str], None] = ignore  # receives messages, such as validation results
     should_stop: Callable[[], bool] = lambda: False  # called after every step; True saves and stops the training
     on_start: Callable[[], None] = ignore  # called before the first step
+    on_end: Callable[[], None] = ignore  # called after the last save
+    # Returns a context in which a request to stop raises StopRequested at once.
+    interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True)
@@ -44,3 +48,4 @@ class TrainReport:
     stopped: str = "finished"
     baseline: Metrics | None = None  # metrics of an n-gram model of the same data
     failed_save: str = ""  # reason why the last save failed; empty if it succeeded
+    saved_step: int | None = None  # step of the parameters in the run's model file; None for n-gram models

@@ -1,18 +1,22 @@
 """Write checkpoints and the best parameters of a training, and restore them."""
 
-from dataclasses import asdict, fields
+import itertools
+import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import AllowInfNan, BeforeValidator, Field
 from torch import Tensor, nn
 
 from satchel import durable, tensors
 from satchel.errors import RunError
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
-from satchel.training.loop import Trainer, TrainingState
+from satchel.runs.folder import RunFolder
+from satchel.training.loop import MAX_SKIPPED, RECENT, Trainer, TrainingState
 
 Arrays = dict[str, tensors.Array]
 
@@ -22,6 +26,35 @@ RENAMED_TENSORS = {
     ".make_senses.": ".sense_network.",
     ".weigh.": ".sense_attention.",
 }
+
+
+def _from_hex(value: object) -> float:
+    if not isinstance(value, str):
+        raise ValueError("expected a float in hexadecimal notation")
+    return float.fromhex(value)
+
+
+# Floats that later steps depend on are written in hexadecimal notation, which is exact.
+HexFloat = Annotated[float, AllowInfNan(True), BeforeValidator(_from_hex)]
+
+
+class Progress(durable.Record):
+    """The training state in a checkpoint."""
+
+    step: int = Field(ge=0, le=1 << 40)
+    seconds: float = Field(ge=0)
+    tokens: int = Field(ge=0, lt=1 << 63)
+    recent: list[HexFloat] = Field(max_length=RECENT)
+    skipped: int = Field(ge=0)
+    skipped_in_a_row: int = Field(ge=0, lt=MAX_SKIPPED)
+    best: HexFloat | None
+    best_step: int = Field(ge=0)
+    validations_since_best: int = Field(ge=0)
+    is_validation_due: bool = False  # earlier versions always validated before they saved
+
+    def state(self) -> TrainingState:
+        """Return the state of the trainer."""
+        return TrainingState(**dict(self))
 
 
 def parameters(network: nn.Module) -> Arrays:
@@ -66,18 +99,37 @@ def save(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
     checkpoint.prune(run, trainer.settings.keep, state.best_step)
 
 
-def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
-    """Write the best parameters as the run's model, unless they are.
+def write_copy(run: RunFolder, trainer: Trainer) -> Path:
+    """Write the current parameters as a new run beside the folder of a deleted run, and return its path."""
+    network: Any = trainer.job.network
+    names = (f"{run.path.name}-recovered{f'-{number}' if number else ''}" for number in itertools.count())
+    target = next(path for name in names if not os.path.lexists(path := run.path.with_name(name)))
+    source_tokenizer = run.source_tokenizer if run.config.source_tokenizer is not None else None
+    with durable.new_folder(target) as folder:
+        arrays, step = parameters(network), trainer.state.step
+        runs.write_model(folder, run.config, run.tokenizer, arrays, source_tokenizer, step=step)
+        if (ngram := getattr(network, "ngram", None)) is not None:
+            runs.write_ngram(folder, ngram.arrays(), run.tokenizer)
+    return target
+
+
+def saved_step(run: Path) -> int | None:
+    """Return the step of the parameters in a run's model file; None if the file is missing or damaged."""
+    try:
+        return int(tensors.read_header(run / runs.MODEL)[1]["step"])
+    except (RunError, KeyError, ValueError):
+        return None
+
+
+def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str, *, is_damaged: bool = False) -> None:
+    """Write the best parameters as the run's model, unless they are and the file is not damaged.
 
     An earlier attempt may have failed because the process was killed or the disk was full.
     """
     state = trainer.state
     step = state.best_step if state.best is not None else state.step
-    try:
-        if tensors.read_header(run / runs.MODEL)[1].get("step") == str(step):
-            return
-    except RunError:  # missing or damaged: write it again
-        pass
+    if saved_step(run) == step and not is_damaged:
+        return
     if step == state.step:
         arrays = parameters(trainer.job.network)
     else:
@@ -97,26 +149,20 @@ def restore(run: Path, trainer: Trainer) -> tuple[str, ...]:
     newest = checkpoint.read_newest(run)
     load_parameters(trainer.job.network, newest.model, str(run))
     trainer.optimizer.load({name: _tensor(array) for name, array in current_names(newest.optimizer).items()})
-    trainer.state = _from_json(newest.progress, str(run))
+    where = run / checkpoint.FOLDER / checkpoint.folder_name(newest.step) / checkpoint.PROGRESS
+    progress = durable.parse(Progress, newest.progress, str(where))
+    if progress.step != newest.step:
+        raise RunError(f"step: found {progress.step}, expected {newest.step}", where=str(where))
+    trainer.state = progress.state()
     return newest.damaged
 
 
 def _to_json(state: TrainingState) -> dict[str, Any]:
-    """Return the state as JSON; floats that later steps depend on are hexadecimal, which is exact."""
+    """Return the state as JSON; see Progress."""
     tree = asdict(state)
     tree["recent"] = [value.hex() for value in state.recent]
     tree["best"] = None if state.best is None else state.best.hex()
     return tree
-
-
-def _from_json(tree: dict[str, Any], where: str) -> TrainingState:
-    try:
-        values = {each.name: tree[each.name] for each in fields(TrainingState)}
-        values["recent"] = [float.fromhex(value) for value in values["recent"]]
-        values["best"] = None if values["best"] is None else float.fromhex(values["best"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"invalid training state in {checkpoint.PROGRESS}: {error}", where=where) from None
-    return TrainingState(**values)
 
 
 def _array(tensor: Tensor) -> tensors.Array:
