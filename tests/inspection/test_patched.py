@@ -1,6 +1,7 @@
 """Patched networks: copies with other values at some sites, which leave the network unchanged."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from satchel.errors import SettingsError
 from satchel.inspection.ablation import heads_of, zero_heads
 from satchel.inspection.patched import patched
-from satchel.models.backpack import Backpack
+from satchel.nn.inference import inference
 from satchel.nn.sites import hooked, recording
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from tests.inspection.conftest import train
@@ -43,10 +44,8 @@ def test_a_patched_network_computes_the_same_as_a_network_with_a_hook(name: str)
     np.testing.assert_allclose(predictor.score(ids).logprobs, logprobs, rtol=1e-9)
 
 
-def test_a_copy_shares_parameters_and_buffers_but_not_the_sense_cache() -> None:
+def test_a_copy_shares_parameters_and_buffers() -> None:
     network = LanguageNetwork(make("backpack")).eval()
-    with torch.inference_mode():
-        network(IDS_BT)  # fills the cache
     copy = patched(network, zero_heads(network, [(0, 1)]))
     for shared, copied in (
         (network.named_parameters(), dict(copy.named_parameters())),
@@ -54,24 +53,63 @@ def test_a_copy_shares_parameters_and_buffers_but_not_the_sense_cache() -> None:
     ):
         assert all(value is copied.pop(name) for name, value in shared)
         assert not copied
-    assert isinstance(network.encoder, Backpack)
-    assert isinstance(copy.encoder, Backpack)
-    assert network.encoder.sense_cache._rows_VND is not None
-    assert copy.encoder.sense_cache._rows_VND is None
     before = copy(IDS_BT)
     with torch.no_grad():
         network.encoder.embedding.weight[3] += 1
     assert not torch.allclose(copy(IDS_BT), before)
 
 
-def test_a_patch_of_the_sense_network_does_not_reach_the_cache_of_the_original() -> None:
+@pytest.mark.parametrize("site", ["sense_network.block.hidden", "senses"])
+@pytest.mark.parametrize("first", ["original", "copy"])
+def test_a_patch_of_the_senses_affects_the_copy_alone_whichever_is_used_first(site: str, first: str) -> None:
     network = LanguageNetwork(make("backpack")).eval()
-    with torch.inference_mode():
-        unchanged = network(IDS_BT)
-        copy = patched(network, {"sense_network.block.hidden": torch.zeros_like})
-        assert not torch.allclose(copy(IDS_BT), unchanged)
-        assert torch.equal(network(IDS_BT), unchanged)
-        assert not torch.allclose(copy(IDS_BT), unchanged)
+    copy = patched(network, {site: torch.zeros_like})
+    original, changed = NetworkPredictor(network, 10), NetworkPredictor(copy, 10)
+    ids = IDS_BT[0].numpy()
+    if first == "copy":
+        changed.score(ids)
+    before = original.score(ids).logprobs
+    assert not np.allclose(changed.score(ids).logprobs, before, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(original.score(ids).logprobs, before)
+    with inference(network), hooked(network, {f"encoder.{site}": torch.zeros_like}):
+        expected = network(IDS_BT)
+    with inference(copy):
+        torch.testing.assert_close(copy(IDS_BT), expected, rtol=1e-12, atol=1e-12)
+    # Every step of a generation computes with the patch.
+    state, logprobs = changed.start(1), []
+    for position in range(len(ids) - 1):
+        logprobs_BV, state = changed.step(ids[None, position : position + 1], state)
+        logprobs.append(logprobs_BV[0, ids[position + 1]])
+    np.testing.assert_allclose(changed.score(ids).logprobs, logprobs, rtol=1e-9)
+
+
+def test_a_recorded_site_of_the_sense_network_has_one_row_for_each_distinct_token() -> None:
+    network = LanguageNetwork(make("backpack")).eval()
+    name = "encoder.sense_network.block.hidden"
+    for _ in range(2):
+        with inference(network), recording(network, name) as recorded:
+            network(IDS_BT)
+            network(IDS_BT[:, :2])
+        assert [len(values) for values in recorded[name]] == [len(IDS_BT.unique()), 2]
+
+
+def test_the_senses_of_a_patched_model_are_those_of_its_network(bpe_backpack: Any) -> None:
+    word = "the"
+    before = bpe_backpack.senses(word)
+    doubled = bpe_backpack.edit(patches={"senses": lambda senses_UND: 2 * senses_UND})
+    without = bpe_backpack.edit(patches={"sense_network.block.hidden": torch.zeros_like})
+    scores, twice, others = (
+        [each.promotes[0][1] for each in model.senses(word).senses] for model in (bpe_backpack, doubled, without)
+    )
+    np.testing.assert_allclose(twice, 2 * np.array(scores), rtol=1e-5)
+    assert not np.allclose(others, scores)
+    assert without.similarity("the", "and") != bpe_backpack.similarity("the", "and")
+    np.testing.assert_allclose(
+        doubled.contributions("so").values,
+        2 * bpe_backpack.contributions("so", doubled.contributions("so").target).values,
+        rtol=1e-5,
+    )
+    assert bpe_backpack.senses(word) == before
 
 
 def test_the_ngram_table_is_shared(folder: Path) -> None:

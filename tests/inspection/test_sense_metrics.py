@@ -126,7 +126,7 @@ def test_the_diversity_penalty_reduces_the_similarity_of_senses() -> None:
     encoder.settings = encoder.settings.model_copy(update={"diversity": 2.0})
     first = encoder.penalty(ids)
     assert first is not None
-    unit = F.normalize(encoder.sense_cache.compute(torch.tensor([1, 3, 4, 5])), dim=-1)
+    unit = F.normalize(encoder.sense_lookup.compute(torch.tensor([1, 3, 4, 5])), dim=-1)
     squares = (unit @ unit.transpose(1, 2)).square()
     mean_square = torch.stack([squares[:, a, b] for a in range(4) for b in range(4) if a != b]).mean()
     torch.testing.assert_close(first, 2 * mean_square)

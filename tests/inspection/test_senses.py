@@ -86,7 +86,7 @@ def test_the_shares_of_senses_are_sums_over_all_occurrences_of_a_word(backpack: 
     pairs = first[1] + first[2] + second[0] + second[1]
     assert usage.shares([1, 4]) == pytest.approx(pairs / pairs.sum())
     assert usage.shares([9]) is None
-    assert usage.shares([4, 1, 5, 1]) is not None
+    assert usage.shares([4, 1, 5, 1]) is not None  # in two pieces
     assert usage.shares(list(range(9))) is None
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from satchel.models.backpack import Backpack, published
 from satchel.models.build import build_encoder
 from satchel.models.costs import count
+from satchel.nn.inference import inference
 from satchel.nn.sites import hooked, recording
 from satchel.training.optimizer import Optimizer
 from satchel.training.settings import TrainingSettings
@@ -172,29 +173,21 @@ def test_sums_in_blocks_equal_sums_of_the_whole_sequence(length: int) -> None:
         torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-9)
 
 
-def test_sense_vectors_are_cached_until_a_parameter_changes() -> None:
-    encoder = small()
-    with torch.no_grad():
-        before = encoder.encode(IDS)
-        torch.testing.assert_close(before, encoder.contextualise(encoder.embed(IDS)), rtol=1e-12, atol=1e-12)
-        calls = []
-        handle = encoder.sense_network.register_forward_hook(
-            lambda module, given, output: calls.append(output.shape[0])
-        )
-        assert torch.equal(encoder.encode(IDS), before)
-        assert not calls
-        encoder.embedding.weight[3] += 1
-        after = encoder.encode(IDS)
-        handle.remove()
-    assert not torch.equal(after, before)
-    assert calls == [VOCABULARY]  # the minimum batch of the cache exceeds the vocabulary
-    learned = encoder.encode(IDS)
-    assert learned.requires_grad
-    torch.testing.assert_close(learned, after, rtol=1e-12, atol=1e-12)
+def test_sense_vectors_are_computed_once_per_token_and_call() -> None:
+    encoder, calls = small(), list[int]()
+    encoder.sense_network.register_forward_hook(lambda module, inputs, output: calls.append(output.shape[0]))
+    with inference(encoder):
+        before = encoder.encode(IDS[:, :4])
+        torch.testing.assert_close(encoder.encode(IDS)[:, :4], before, rtol=1e-12, atol=1e-12)
+        encoder.encode(IDS)
+    assert calls == [len(IDS[:, :4].unique()), len(IDS.unique()) - len(IDS[:, :4].unique())]
+    with inference(encoder):
+        torch.testing.assert_close(encoder.encode(IDS)[:, :4], before, rtol=1e-12, atol=1e-12)
+    assert calls[2:] == [len(IDS.unique())]
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_the_cache_is_cleared_between_training_steps(optimizer: str) -> None:
+def test_inference_between_training_steps_uses_the_new_parameters(optimizer: str) -> None:
     encoder = small().float()
     trainer = Optimizer(encoder, TrainingSettings.model_validate({"optimizer": optimizer}))
     for _ in range(3):
@@ -202,8 +195,7 @@ def test_the_cache_is_cleared_between_training_steps(optimizer: str) -> None:
         encoder.encode(IDS).square().sum().backward()
         trainer.step(1.0)
         trainer.zero_grad()
-        encoder.eval()
-        with torch.inference_mode():
+        with inference(encoder):
             answered = encoder.encode(IDS)
         torch.testing.assert_close(answered, encoder.encode(IDS).detach())
 
@@ -212,24 +204,14 @@ def test_the_mean_of_senses_follows_the_parameters() -> None:
     encoder = small()
     for _ in range(2):
         with torch.no_grad():
-            expected = encoder.sense_cache.compute(torch.arange(VOCABULARY)).mean(dim=0)
+            expected = encoder.sense_lookup.compute(torch.arange(VOCABULARY)).mean(dim=0)
         torch.testing.assert_close(encoder.mean_senses(), expected, rtol=1e-12, atol=1e-12)
-        assert encoder.mean_senses() is encoder.mean_senses()
-        with torch.no_grad():
-            encoder.embedding.weight[3] += 1
+        encoder.embedding.weight.data[3] += 1
 
 
-def test_a_cache_filled_in_inference_mode_is_usable_outside_of_it() -> None:
+def test_sites_inside_the_sense_network_are_never_skipped() -> None:
     encoder = small()
-    with torch.inference_mode():
-        before = encoder.encode(IDS[:1])
-    with torch.no_grad():
-        torch.testing.assert_close(encoder.encode(IDS)[:1], before, rtol=1e-12, atol=1e-12)
-
-
-def test_sites_inside_the_sense_network_are_not_skipped_by_the_cache() -> None:
-    encoder = small()
-    with torch.inference_mode():
+    with inference(encoder):
         before = encoder.encode(IDS)
         with recording(encoder, "sense_network.block.hidden") as records:
             encoder.encode(IDS)
@@ -240,14 +222,12 @@ def test_sites_inside_the_sense_network_are_not_skipped_by_the_cache() -> None:
         torch.testing.assert_close(encoder.encode(IDS), before, rtol=0, atol=0)
 
 
-def test_a_copy_has_an_empty_sense_cache() -> None:
+def test_a_copy_has_its_own_senses() -> None:
     encoder = small()
-    with torch.inference_mode():
-        before = encoder.encode(IDS)
     copied = copy.deepcopy(encoder)
-    assert copied.sense_cache._rows_VND is None
     nn.init.zeros_(copied.embedding.weight)
-    with torch.inference_mode():
+    with inference(encoder):
+        before = encoder.encode(IDS)
         assert not torch.allclose(copied.encode(IDS), before)
         torch.testing.assert_close(encoder.encode(IDS), before, rtol=0, atol=0)
 

@@ -1,6 +1,5 @@
 """The base class of trained models."""
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from satchel.inspection.attribution import Attributions, ComparedAttributions, Instead, Method
     from satchel.inspection.embeddings import WordVectors
     from satchel.inspection.lens import Lens
+    from satchel.inspection.patched import Patch
     from satchel.inspection.patterns import Pattern, Patterns
     from satchel.inspection.probing import ProbeResult
     from satchel.inspection.senses import Neighbours, SenseVectors, WordSenses, WordSimilarity
@@ -144,9 +144,12 @@ class Model(ABC):
         """Whether it is a Backpack."""
         return "senses" in type(self.settings.model).model_fields
 
-    @functools.cached_property
+    @property
     def sense_vectors(self) -> "SenseVectors":
-        """Sense vectors of the vocabulary of a Backpack; an error for other models."""
+        """Sense vectors of the vocabulary of a Backpack; an error for other models.
+
+        They are computed from the current parameters at each access: keep the object to look up several words.
+        """
         from satchel.inspection.senses import SenseVectors
 
         return SenseVectors(self)
@@ -176,9 +179,12 @@ class Model(ABC):
 
         return contribution_totals(self, data, by, target, versus, progress)
 
-    @functools.cached_property
+    @property
     def vectors(self) -> "WordVectors":
-        """Embeddings and hidden states of words; an error for models without a network."""
+        """Embeddings and hidden states of words; an error for models without a network.
+
+        They are computed from the current parameters at each access: keep the object to look up several words.
+        """
         from satchel.inspection.embeddings import WordVectors
 
         return WordVectors(self)
@@ -299,14 +305,17 @@ class Model(ABC):
 
         return find_patterns(self, texts, trace, patterns)
 
-    def edit(self, *, zero: Iterable[tuple[int, int]] = ()) -> Self:
+    def edit(self, *, zero: Iterable[tuple[int, int]] = (), patches: "Mapping[str, Patch] | None" = None) -> Self:
         """Return a copy of the model in which the outputs of attention heads, given as (layer, head), are zero.
 
+        `patches` maps names of sites (`satchel info RUN`) to functions that return the replacement of a value there.
         The copy shares the parameters of the model, which is not changed.
         """
         from satchel.inspection.ablation import without_heads
+        from satchel.inspection.patched import with_patches
 
-        return without_heads(self, zero)
+        edited = without_heads(self, zero)
+        return with_patches(edited, patches) if patches else edited
 
     def head_costs(self, data: str | Path | None = None, *, progress: Progress = silent) -> "HeadCosts":
         """Return the deterioration of the model without each attention head, by default on the held-out data.

@@ -96,7 +96,8 @@ def _inspection(model: Model, excerpt: str) -> str:
 def _senses(model: LanguageModel | Classifier, excerpt: str) -> str:
     tokens = (model.tokenizer.text_of(id_).strip() for id_ in model.vectors.frequent(MOST_FREQUENT))
     words = islice((token for token in tokens if len(token) >= MIN_LETTERS and token.isalpha()), WORDS)
-    shown = "".join(model.senses(word, top=6)._repr_html_() for word in words)
+    vectors = model.sense_vectors
+    shown = "".join(vectors.describe(word, top=6)._repr_html_() for word in words)
     if isinstance(model, LanguageModel) and not model.sees_targets:
         shown += _chart(model.contributions(excerpt).picture(), "contributions")
     return html.section("Senses", shown)

@@ -40,10 +40,11 @@ def senses(
     if out is not None and out.suffix != ".jsonl":
         raise SettingsError(f"found the ending {out.suffix!r}", "expected .jsonl", where=str(out))
     model = api.load(run)
-    count = model.sense_vectors.backpack.settings.senses
+    vectors = model.sense_vectors
+    count = vectors.backpack.settings.senses
     if sense is not None and not 0 <= sense < count:
         raise SettingsError(f"--sense {sense}: the model has {count} senses", f"expected 0 to {count - 1}")
-    results = model.all_senses(top) if every else (model.senses(word, top, contexts) for word in words or [])
+    results = vectors.describe_all(top) if every else (vectors.describe(word, top, contexts) for word in words or [])
     with Progress() as progress:
         results = _counted(results, progress)
         if out is not None:

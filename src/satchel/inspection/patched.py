@@ -2,13 +2,12 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from satchel.inspection.sites import site_paths, unknown_site
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, unsupported
 from satchel.ngram.tables import Table
 from satchel.nn.sites import Site
 
@@ -40,7 +39,7 @@ class PatchedSite(Site):
 def patched(network: N, patches: Mapping[str, Patch]) -> N:
     """Return a copy of a network with patched sites, by their public names (`satchel.inspection.sites`).
 
-    Parameters, buffers and n-gram tables are shared with the network; caches are not. Without patches the network
+    Parameters, buffers and n-gram tables are shared with the network. Without patches the network
     itself is returned. Patching a patched network applies both patches.
     """
     paths = site_paths(network)
@@ -65,11 +64,16 @@ def _shared(network: nn.Module) -> Iterator[Any]:
 
 
 def with_network(subject: S, network: nn.Module) -> S:
-    """Return a copy of a model that uses another network of the same shape, without the cached results of the model."""
+    """Return a copy of a model that uses another network of the same shape."""
     changed = copy.copy(subject)
-    for name in [name for name in vars(changed) if isinstance(getattr(type(subject), name, None), cached_property)]:
-        del vars(changed)[name]
     if network is not subject.network:
         changed.network, changed.predictor = network, copy.copy(subject.predictor)
         changed.predictor.network = network
     return changed
+
+
+def with_patches(subject: S, patches: Mapping[str, Patch]) -> S:
+    """Return a copy of a model with patched sites. It shares the parameters of the model."""
+    if subject.network is None:
+        raise unsupported(subject, "has no sites", "train a network, for example with --model transformer")
+    return with_network(subject, patched(subject.network, patches))

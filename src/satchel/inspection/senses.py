@@ -130,7 +130,10 @@ class WordSimilarity:
 
 
 class SenseVectors:
-    """Sense vectors of the vocabulary of a Backpack, of any task with a single text as input."""
+    """Sense vectors of the vocabulary of a Backpack, of any task with a single text as input.
+
+    Means over the vocabulary and the use of senses are computed once, from the parameters at that time.
+    """
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.tokenizer, self.backpack = subject, subject.tokenizer, backpack_of(subject)
@@ -297,11 +300,17 @@ def _mean_cosine(vectors_KD: Tensor) -> float:
 
 
 class SenseUsage:
-    """Use of senses in a text: the length of the vector that each sense of each token adds to all encodings."""
+    """Use of senses in a text: the length of the vector that each sense of each token adds to all encodings.
+
+    A piece of the text is encoded when a word that occurs in it is looked up.
+    """
 
     def __init__(self, backpack: Backpack, pieces: Sequence[Ids]) -> None:
+        self._backpack = backpack
         self._ids = np.concatenate([np.asarray(piece, np.int64) for piece in pieces])
-        self._amounts_TN = np.concatenate([amounts(backpack, piece) for piece in pieces])
+        self._stops = np.cumsum([len(piece) for piece in pieces])
+        # Missing until the piece is encoded.
+        self._amounts_TN = np.full((len(self._ids), backpack.settings.senses), np.nan)
 
     def shares(self, word: Sequence[int]) -> Floats | None:
         """Return the share (N,) of each sense in the total length of the vectors of a word; None if it is absent."""
@@ -315,9 +324,13 @@ class SenseUsage:
         """Return the ids before, of and after a word at the occurrences with the largest share of a sense."""
         starts_P, amounts_PN = self._occurrences(word)
         shares_P = amounts_PN[:, sense] / np.maximum(amounts_PN.sum(axis=1), 1e-300)
-        best = starts_P[np.argsort(-shares_P, kind="stable")[:count]]
-        bounds = [(max(0, start - around), start, start + len(word), start + len(word) + around) for start in best]
-        return [(self._ids[a:b], self._ids[b:c], self._ids[c:d]) for a, b, c, d in bounds]
+        parts = []
+        for start in starts_P[np.argsort(-shares_P, kind="stable")[:count]]:
+            stop = start + len(word)
+            first, last = self._piece(start).start, self._piece(stop - 1).stop
+            before, after = slice(max(first, start - around), start), slice(stop, min(last, stop + around))
+            parts.append((self._ids[before], self._ids[start:stop], self._ids[after]))
+        return parts
 
     def _occurrences(self, word: Sequence[int]) -> tuple[Ids, Floats]:
         """Return the first positions (P,) of a word, and the amounts (P, N) summed over its tokens."""
@@ -326,7 +339,17 @@ class SenseUsage:
         for offset, id_ in enumerate(word):
             is_here &= self._ids[offset : last + offset] == id_
         starts_P = np.flatnonzero(is_here)
-        return starts_P, np.sum([self._amounts_TN[starts_P + offset] for offset in range(len(word))], axis=0)
+        positions_PT = starts_P[:, None] + np.arange(len(word))
+        for position in positions_PT.flat:
+            piece = self._piece(position)
+            if np.isnan(self._amounts_TN[position, 0]):
+                self._amounts_TN[piece] = amounts(self._backpack, self._ids[piece])
+        return starts_P, self._amounts_TN[positions_PT].sum(axis=1)
+
+    def _piece(self, position: int) -> slice:
+        """Return the positions of the piece that contains a position."""
+        number = int(np.searchsorted(self._stops, position, side="right"))
+        return slice(int(self._stops[number - 1]) if number else 0, int(self._stops[number]))
 
 
 def amounts(backpack: Backpack, text: Ids) -> Floats:

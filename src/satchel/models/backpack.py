@@ -16,7 +16,7 @@ from satchel.models.encoder import CausalEncoder, Contextualiser, State
 from satchel.models.recurrent import RecurrentContextualiser, RecurrentSettings
 from satchel.models.transformer import TransformerContextualiser, TransformerSettings
 from satchel.nn.kv_cache import AppendBuffer
-from satchel.nn.sense_cache import SenseCache
+from satchel.nn.sense_lookup import SenseLookup
 from satchel.nn.senses import (
     SenseAttention,
     SenseNetwork,
@@ -106,11 +106,11 @@ class Backpack(CausalEncoder):
             nn.init.normal_(self.sense_network.weight, std=0.02)
         self.scale = 1.0 if settings.output == "sum" else 1 / settings.senses
         self.senses, self.sense_weights = Site(), Site()
-        self.sense_cache = SenseCache(self.sense_network, self.embedding, settings.senses, self.senses)
+        self.sense_lookup = SenseLookup(self.sense_network, self.embedding, settings.senses, self.senses)
 
     def encode(self, ids_BT: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """Return the weighted sums of sense vectors (B, T, D)."""
-        senses_UND, rows_BT = self.sense_cache(ids_BT)
+        senses_UND, rows_BT = self.sense_lookup(ids_BT)
         return self.encoded(self._weighted_sums(self.embed(ids_BT), senses_UND, rows_BT, keep_BT))
 
     def contextualise(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
@@ -144,17 +144,19 @@ class Backpack(CausalEncoder):
 
     def lookup(self, ids: Tensor) -> Tensor:
         """Return the sense vectors (..., N, D) of tokens, without gradients."""
-        return self.sense_cache.table(ids)[ids]
+        with torch.no_grad():
+            senses_UND, rows = self.sense_lookup(ids)
+            return gather_senses(senses_UND, rows)
 
     def mean_senses(self) -> Tensor:
         """Return the mean (N, D) of each sense over the vocabulary, without gradients."""
-        return self.sense_cache.mean()
+        return self.sense_lookup.mean()
 
     def penalty(self, ids_BT: Tensor) -> Tensor | None:
         """Return `diversity` times the mean squared cosine similarity between the senses of a token."""
         if not self.settings.diversity or self.settings.senses == 1:
             return None
-        unit_UND = F.normalize(self.sense_cache.compute(ids_BT.unique()), dim=-1)
+        unit_UND = F.normalize(self.sense_lookup.compute(ids_BT.unique()), dim=-1)
         squares_U = (unit_UND @ unit_UND.transpose(-1, -2)).square().sum(dim=(1, 2))
         senses = self.settings.senses
         return self.settings.diversity * ((squares_U - senses) / (senses * (senses - 1))).mean()
@@ -183,7 +185,7 @@ class Backpack(CausalEncoder):
         return self.encoded(sums), BackpackState(contextualiser, ids_BS, keys_BNSK)
 
     def _step_sums(self, weights_BNTS: Tensor, ids_BS: Tensor) -> Tensor:
-        senses_UND, rows_BS = self.sense_cache(ids_BS)
+        senses_UND, rows_BS = self.sense_lookup(ids_BS)
         if weights_BNTS.shape[2] > 1 or torch.is_grad_enabled():
             return weighted_sum(weights_BNTS, gather_senses(senses_UND, rows_BS))
         # A single position: embedding_bag sums rows of the table without gathering them first.

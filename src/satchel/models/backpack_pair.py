@@ -19,7 +19,7 @@ from satchel.models.transformer_pair import TransformerPair
 from satchel.nn.attention import causal_mask, softmax
 from satchel.nn.kv_cache import AppendBuffer
 from satchel.nn.linear import Linear
-from satchel.nn.sense_cache import SenseCache
+from satchel.nn.sense_lookup import SenseLookup
 from satchel.nn.senses import SenseAttention, SenseNetwork, gather_senses, weighted_sum
 from satchel.nn.sites import Site
 
@@ -96,10 +96,10 @@ class BackpackPair(PairModel):
         )
         self.scale = 1.0 if settings.output == "sum" else 1 / senses
         self.source_senses, self.senses, self.sense_weights, self.encoded = Site(), Site(), Site(), Site()
-        self.source_sense_cache = SenseCache(
+        self.source_sense_lookup = SenseLookup(
             self.source_sense_network, self.contextualiser.reader.embedding, senses, self.source_senses
         )
-        self.sense_cache = SenseCache(self.sense_network, self.words, senses, self.senses)
+        self.sense_lookup = SenseLookup(self.sense_network, self.words, senses, self.senses)
 
     @property
     def words(self) -> nn.Embedding:
@@ -112,7 +112,7 @@ class BackpackPair(PairModel):
         keys_BNSK = self.source_keys(encoded_BSD).unflatten(-1, (self.sense_attention.senses, -1)).transpose(1, 2)
         kept_BS = torch.ones_like(source_BS, dtype=torch.bool) if keep_BS is None else keep_BS
         cross_attention = self.contextualiser.writer.read(encoded_BSD, keep_BS)
-        senses_BSND = gather_senses(*self.source_sense_cache(source_BS))
+        senses_BSND = gather_senses(*self.source_sense_lookup(source_BS))
         return BackpackMemory(cross_attention, keys_BNSK, senses_BSND, kept_BS)
 
     def encode(self, target_BT: Tensor, memory: BackpackMemory) -> Tensor:
@@ -134,7 +134,7 @@ class BackpackPair(PairModel):
         memory = state.memory
         weights = self.sense_weights(self._weights(queries, keys_RNTK.values, memory))
         source_weights, target_weights = weights.split([memory.keep_BS.shape[1], ids_RT.shape[1]], dim=-1)
-        sums = weighted_sum(target_weights, gather_senses(*self.sense_cache(ids_RT)))
+        sums = weighted_sum(target_weights, gather_senses(*self.sense_lookup(ids_RT)))
         source_sums = weighted_sum(self._by_source(source_weights, memory), memory.senses_BSND)
         sums = sums + source_sums.reshape(sums.shape)
         return self.encoded(self.scale * sums), BackpackPairState(decoder, ids_RT, keys_RNTK, memory)

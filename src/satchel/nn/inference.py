@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from satchel.nn.cache import Cache, caching
+
 
 @contextlib.contextmanager
 def evaluation_mode(network: nn.Module) -> Iterator[None]:
@@ -23,7 +25,7 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def inference(network: nn.Module) -> Iterator[None]:
-    """Run the block with the network in evaluation mode, without gradients."""
-    with evaluation_mode(network), torch.inference_mode():
+def inference(network: nn.Module, cache: Cache | None = None) -> Iterator[None]:
+    """Run the block with the network in evaluation mode, without gradients, and with a cache, by default a new one."""
+    with evaluation_mode(network), torch.inference_mode(), caching({} if cache is None else cache):
         yield

@@ -5,77 +5,69 @@ if the matrix is in oneDNN's blocked layout.
 """
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from satchel.nn.cache import current_cache
 
 # Maximum number of input rows: the layout gains little for more.
 MAX_ROWS = 1024
 # Minimum number of elements of the matrix, and of multiplications: below, the overhead is larger than the gain.
 MIN_MATRIX = 1 << 17
 MIN_PRODUCT = 1 << 19
+# Number of input rows after which a matrix is converted: for fewer, the conversion takes longer than it saves.
+ROWS_BEFORE_LAYOUT = 32
 
 
-class Product(nn.Module):
-    """x W^T + b, in evaluation mode with a cached copy of W in oneDNN's layout where that is faster.
+@dataclass
+class _Layout:
+    """A matrix (so that its memory is not reused), the number of rows multiplied by it, and its layout."""
 
-    A cached layout is dropped when the version of its matrix changes, and when the mode switches: fused optimizers do
-    not update versions.
-    """
+    weight: Tensor
+    rows: int = 0
+    converted: Tensor | None = None
 
-    # For type checkers: PyTorch declares that a call returns Any.
-    __call__: Callable[..., Tensor]
 
-    def __init__(self) -> None:
-        super().__init__()
-        # By address and shape of a matrix: its version, the matrix (so that its memory is not reused), its layout.
-        self._layouts: dict[tuple[int, torch.Size], tuple[int, Tensor, Tensor]] = {}
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return `torch.nn.functional.linear(x, weight, bias)`, inside a call with a copy of W in oneDNN's layout."""
+    layout = _layout(x, weight)
+    if layout is None:
+        return F.linear(x, weight, bias)
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, layout, bias, "none", [], "")
+    return result
 
-    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Return `torch.nn.functional.linear(x, weight, bias)`."""
-        if not self._is_faster(x, weight):
-            return F.linear(x, weight, bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._layout(weight), bias, "none", [], "")
-        return product
 
-    def _is_faster(self, x: Tensor, weight: Tensor) -> bool:
-        size = weight.numel()
-        if size < MIN_MATRIX or self.training or torch.is_grad_enabled():
-            return False
-        rows = x.numel() // x.shape[-1]
-        return rows <= MAX_ROWS and rows * size >= MIN_PRODUCT and _is_supported(x, weight)
-
-    def _layout(self, weight: Tensor) -> Tensor:
-        key, version = (weight.data_ptr(), weight.shape), weight._version
-        entry = self._layouts.get(key)
-        if entry is None or entry[0] != version:
-            entry = version, weight.detach(), torch.ops.mkldnn._reorder_linear_weight(weight)
-            self._layouts[key] = entry
-        return entry[2]
-
-    def train(self, mode: bool = True) -> "Product":
-        """Switch between training and evaluation mode; a switch clears the cache."""
-        if mode != self.training:
-            self._layouts.clear()
-        return super().train(mode)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Product":
-        """Return a product with an empty cache: oneDNN tensors cannot be copied."""
-        copied = memo[id(self)] = Product()
-        return copied.train(self.training)
+def _layout(x: Tensor, weight: Tensor) -> Tensor | None:
+    """Return the matrix in oneDNN's layout; None if the ordinary layout is faster or there is no cache."""
+    size = weight.numel()
+    if (
+        size < MIN_MATRIX
+        or torch.is_grad_enabled()
+        or not _is_supported(x, weight)
+        or (cache := current_cache()) is None
+    ):
+        return None
+    rows = x.numel() // x.shape[-1]
+    if rows > MAX_ROWS or rows * size < MIN_PRODUCT:
+        return None
+    key = "layout", weight.data_ptr(), weight.shape
+    entry: _Layout | None = cache.get(key)
+    if entry is None:
+        entry = cache[key] = _Layout(weight)
+    entry.rows += rows
+    if entry.converted is None and entry.rows > ROWS_BEFORE_LAYOUT:
+        entry.converted = torch.ops.mkldnn._reorder_linear_weight(weight)
+    return entry.converted
 
 
 class Linear(nn.Linear):
-    """A linear layer that uses `Product`."""
+    """A linear layer that uses `product`."""
 
     # For type checkers: PyTorch declares that a call returns Any.
     __call__: Callable[..., Tensor]
-
-    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
-        super().__init__(inputs, outputs, bias)
-        self.product = Product()
 
     def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
         """Return the outputs, or with `rows` those of the given rows of the matrix."""
@@ -83,7 +75,7 @@ class Linear(nn.Linear):
         bias: Tensor | None = self.bias
         if rows is not None:
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        return self.product(x, weight, bias)
+        return product(x, weight, bias)
 
 
 def _is_supported(x: Tensor, weight: Tensor) -> bool:

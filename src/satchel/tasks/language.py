@@ -16,8 +16,9 @@ from satchel.data.batches import NO_TARGET, group_by_length
 from satchel.errors import RunError
 from satchel.models.encoder import CausalEncoder, State
 from satchel.ngram.tables import Table
+from satchel.nn.cache import Cache
 from satchel.nn.inference import inference
-from satchel.nn.linear import Product
+from satchel.nn.linear import product
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, Scores
 from satchel.tasks.gate import Gate
@@ -37,11 +38,11 @@ class LanguageHead(nn.Module):
         self.weight = encoder.embedding.weight if tied else nn.Parameter(torch.empty_like(encoder.embedding.weight))
         if not tied:
             nn.init.normal_(self.weight, std=0.02)
-        self.product, self.logits = Product(), Site()
+        self.logits = Site()
 
     def forward(self, encoded_BTD: Tensor) -> Tensor:
         """Return the logits (B, T, V)."""
-        return self.logits(self.product(encoded_BTD, self.weight))
+        return self.logits(product(encoded_BTD, self.weight))
 
     def loss(
         self,
@@ -115,11 +116,12 @@ def chunked(ids_T: Sequence[int], length: int, boundary: int) -> tuple[Tensor, T
 
 @dataclass
 class NetworkState:
-    """The encoder's state, the tokens of the current context window, and the n-gram model's state."""
+    """The encoder's state, the tokens of the current context window, the n-gram model's state, and the cache."""
 
     encoder: State
     recent: Ids
-    ngram: Any = None
+    ngram: Any
+    cache: Cache
 
 
 @dataclass(frozen=True)
@@ -288,7 +290,7 @@ class NetworkPredictor:
             )
         ngram = self.network.ngram
         recent = np.empty((batch, 0), np.int64)
-        return NetworkState(self.network.encoder.start(batch), recent, ngram.start(batch) if ngram else None)
+        return NetworkState(self.network.encoder.start(batch), recent, ngram.start(batch) if ngram else None, {})
 
     def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, NetworkState]:
         """Return the log-probabilities (B, V) of the token after the given ids, and the state after them.
@@ -303,14 +305,16 @@ class NetworkPredictor:
             if recent_BT.shape[1] > self.window:
                 recent_BT = new_BT = recent_BT[:, -max(1, self.window // 2) :]
                 encoder = self.network.encoder.start(len(new_BT))
-        with inference(self.network):
+        with inference(self.network, state.cache):
             encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)
             logprobs_BV: Floats = self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy()
             gates_B = self._gate_logits(encoded_BTD[:, -1])
         if self.network.ngram is None:
-            return logprobs_BV, NetworkState(encoder, recent_BT)
+            return logprobs_BV, NetworkState(encoder, recent_BT, None, state.cache)
         ngram_BV, ngram = self.network.ngram.step(ids_BT, state.ngram)
-        return interpolate(logprobs_BV, ngram_BV, gates_B[:, None]), NetworkState(encoder, recent_BT, ngram)
+        return interpolate(logprobs_BV, ngram_BV, gates_B[:, None]), NetworkState(
+            encoder, recent_BT, ngram, state.cache
+        )
 
 
 def interpolate(network_logprobs: Floats, ngram_logprobs: Floats, gate_logits: Floats) -> Floats:
