@@ -325,7 +325,7 @@ class SenseUsage:
         starts_P, amounts_PN = self._occurrences(word)
         shares_P = amounts_PN[:, sense] / np.maximum(amounts_PN.sum(axis=1), 1e-300)
         parts = []
-        for start in starts_P[np.argsort(-shares_P, kind="stable")[:count]]:
+        for start in starts_P[np.argsort(-shares_P, kind="stable")[:count]].tolist():
             stop = start + len(word)
             first, last = self._piece(start).start, self._piece(stop - 1).stop
             before, after = slice(max(first, start - around), start), slice(stop, min(last, stop + around))
@@ -340,7 +340,7 @@ class SenseUsage:
             is_here &= self._ids[offset : last + offset] == id_
         starts_P = np.flatnonzero(is_here)
         positions_PT = starts_P[:, None] + np.arange(len(word))
-        for position in positions_PT.flat:
+        for position in positions_PT.ravel().tolist():
             piece = self._piece(position)
             if np.isnan(self._amounts_TN[position, 0]):
                 self._amounts_TN[piece] = amounts(self._backpack, self._ids[piece])
