@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 from satchel import charts
 from satchel.charts import strips
 from satchel.charts.arrays import pooled, rounded
+from satchel.charts.figures import Figure
 from satchel.charts.labels import full_text, label
 from satchel.charts.palette import LIGHT, rgb
 from tests.charts.charts import OF_WORDS, OTHERS, WORDS, maps, numbers, texts, weights
@@ -270,3 +272,46 @@ def test_a_lens_shows_the_last_layer_on_top_and_no_colour_without_a_next_token()
     assert record["text"] == ["r", "s", "p", "q"]
     assert record["value"] == [0.5, None, 1.0, None]
     assert record["tooltip rank of next token"][0] == "2"
+
+
+# --- tensors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_charts_accept_tensors_that_require_gradients(dtype: torch.dtype) -> None:
+    weights_TS = torch.full((2, 2), 0.5, dtype=dtype, requires_grad=True)
+    assert charts.attention_map(["a", "b"], ["a", "b"], weights_TS).spec()
+    assert charts.surprise_strip(["a", "b"], weights_TS[0]).spec()
+    assert charts.sense_contributions(["a", "b"], weights_TS, "title").spec()
+    assert charts.attribution(["a", "b"], {"exact": weights_TS[0]}).spec()
+
+
+def test_dot_products_by_distance_are_means_over_the_pairs_of_positions() -> None:
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], requires_grad=True)
+    (record,) = records_of(charts.dot_products_by_distance(vectors))
+    assert record["x"] == [0, 1, 2]
+    assert record["y"] == pytest.approx([7 / 3, 1.0, 1.0], rel=1e-4)
+    (dense,) = records_of(charts.dot_products_by_distance({"a": torch.tensor([3.0, 2.0, 1.0])}))
+    assert dense["y"] == [3.0, 2.0, 1.0]
+
+
+def records_of(figure: Figure) -> list[dict[str, Any]]:
+    """Return the data of a chart whose layers share them."""
+    (records,) = figure.spec()["datasets"].values()
+    assert isinstance(records, list)
+    return records
+
+
+def test_a_curve_is_pairs_or_values() -> None:
+    with pytest.raises(ValueError, match=r"values have shape \(2, 3\), expected \(2, 2\)"):
+        charts.line_chart({"a": np.ones((2, 3))}, "x", "y", "title")
+
+
+def test_values_of_a_curve_and_names_of_baselines_do_not_overlap() -> None:
+    figure = charts.training_curves({"run": [(100, 3.0), (300, 2.2), (310, 2.19)]}, 2.19)
+    written = texts(figure.svg())
+    assert "2.190" in written
+    assert "2.200" not in written  # its label would overlap that of the last point
+    assert "n-gram 2.19" in written
+    near = charts.line_chart({"a": [(0, 1.0), (1, 0.5)]}, "x", "y", "title", baselines={"first": 0.7, "second": 0.701})
+    assert "first, second 0.7" in texts(near.svg())

@@ -260,7 +260,18 @@ MASKS: dict[str, dict[str, Any]] = {
     "padding": {"mask": torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None, None, :]},
     "both": {"causal": True, "mask": torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None, None, :]},
     "custom": {"mask": (random(6, 6) > -0.3) | torch.eye(6, dtype=torch.bool)},
+    "float": {"mask": torch.zeros(6, 6).masked_fill(~causal_mask(6), -math.inf)},
+    "float and causal": {"mask": random(6, 6), "causal": True},
 }
+
+
+def test_a_float_mask_is_added_to_the_scores() -> None:
+    scores, allowed = random(4, 4), causal_mask(4)
+    added = torch.zeros(4, 4, dtype=torch.float64).masked_fill(~allowed, -math.inf)
+    torch.testing.assert_close(softmax(scores, added), softmax(scores, allowed))
+    torch.testing.assert_close(softmax(scores, random(4, 4, seed=1)), softmax(scores + random(4, 4, seed=1)))
+    with pytest.raises(ValueError, match=r"found a mask of torch\.int64, expected bool"):
+        MultiHead(8, 2)(torch.ones(1, 4, 8), mask=allowed.long())
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())

@@ -5,6 +5,7 @@ from satchel.api.classification import Prediction as Prediction
 from satchel.api.compare import MixReport as MixReport
 from satchel.api.compare import compare as compare
 from satchel.api.compare import mix as mix
+from satchel.api.curves import validation_curves as validation_curves
 from satchel.api.language import LanguageModel as LanguageModel
 from satchel.api.language import bits_by_step as bits_by_step
 from satchel.api.language import cost_by_order as cost_by_order

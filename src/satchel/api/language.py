@@ -298,9 +298,9 @@ class LanguageModel(Model):
         table = estimate(self._files.tokens().ids, self.tokenizer.size + 1, settings, ends=ends).table
         return likelihood(table, valid.ids, valid.counts)
 
-    def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
+    def validation_curve(self, *, convert: bool = True) -> tuple[str, list[tuple[int, float]]]:
         """Return the bits per byte of the validations during training; the loss in nats if they are unknown."""
-        has_bits = (self.folder / runs.VALID_TOKENS).exists() and not self.sees_targets
+        has_bits = convert and (self.folder / runs.VALID_TOKENS).exists() and not self.sees_targets
         bits = bits_by_step(self) if has_bits else []
         return ("bits per byte", bits) if bits else super().validation_curve()
 

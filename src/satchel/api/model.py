@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from satchel.inspection.trace import Trace
 
 
+# Unit of the validation loss by task.
+LOSS_UNITS = {
+    "lm": "nats per token",
+    "tag": "nats per tag",
+    "classify": "nats per text",
+    "translate": "nats per target token",
+}
 # Maximum number of labels listed in a notebook.
 MAX_LABELS = 10
 
@@ -129,10 +136,14 @@ class Model(ABC):
     ) -> tuple[str, list[UnitCosts]]:
         """Return the metric by which models of this class are compared, and its values by unit for each model."""
 
-    def validation_curve(self) -> tuple[str, list[tuple[int, float]]]:
-        """Return the axis title and the (step, loss) pairs of the validations during training."""
+    def validation_curve(self, *, convert: bool = True) -> tuple[str, list[tuple[int, float]]]:
+        """Return the axis title and the (step, loss) pairs of the validations during training.
+
+        With `convert`, the loss of a language model is in bits per byte where its tokenizer is lossless.
+        """
+        del convert
         losses = [(line["step"], line.get("valid_loss")) for line in runs.read_metrics(self.folder)]
-        return "loss (nats)", [(step, loss) for step, loss in sorted(losses) if loss is not None]
+        return f"loss ({LOSS_UNITS[self.task]})", [(step, loss) for step, loss in sorted(losses) if loss is not None]
 
     def excerpt(self, characters: int) -> str:
         """Return the start of the held-out text, or of the training text if there is none."""

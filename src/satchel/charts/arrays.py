@@ -17,9 +17,18 @@ DIGITS = 5
 MAX_CELLS = 160
 
 
+def to_array(values: npt.ArrayLike) -> Numbers:
+    """Return values as an array, also those of a tensor that requires gradients or has a type unknown to NumPy."""
+    tensor: Any = values
+    if hasattr(tensor, "detach"):  # a tensor of PyTorch, which charts do not import
+        tensor = tensor.detach().cpu()
+        return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
+    return np.asarray(values)
+
+
 def matrix(values: npt.ArrayLike, rows: int | None = None, columns: int | None = None) -> Numbers:
     """Return the values as (T, S) array; raise ValueError if the shape differs from (rows, columns)."""
-    array: Numbers = np.asarray(values)
+    array = to_array(values)
     array = array if array.dtype == np.float32 else array.astype(np.float64)
     if array.size == 0:
         array = array.reshape(rows or 0, columns or 0)
@@ -31,7 +40,7 @@ def matrix(values: npt.ArrayLike, rows: int | None = None, columns: int | None =
 
 def rounded(values: npt.ArrayLike) -> Any:
     """Return nested lists (or a number), rounded to DIGITS digits of the largest; None where not finite."""
-    array = np.asarray(values, dtype=np.float64)
+    array = to_array(values).astype(np.float64)
     largest = largest_magnitude(array)
     decimals = DIGITS - 1 - math.floor(math.log10(largest)) if largest else 0
     near = np.asarray(np.round(array, max(-300, min(300, decimals))))  # limits of the exponent of a double
@@ -42,7 +51,7 @@ def rounded(values: npt.ArrayLike) -> Any:
 
 def largest_magnitude(values: npt.ArrayLike) -> float:
     """Return the largest magnitude of the finite values, 0 if there are none."""
-    array = np.asarray(values)
+    array = to_array(values)
     finite = np.abs(array[np.isfinite(array)])
     return float(finite.max()) if finite.size else 0.0
 

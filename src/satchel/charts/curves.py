@@ -5,10 +5,11 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+import numpy.typing as npt
 
-from satchel.charts.arrays import DIGITS, rounded
+from satchel.charts.arrays import DIGITS, Numbers, matrix, rounded, to_array
 from satchel.charts.figures import Figure
-from satchel.charts.labels import cut, legend_columns, name_labels
+from satchel.charts.labels import cut, legend_columns, name_labels, text_width
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
@@ -21,9 +22,12 @@ MAX_DOTS = 40
 # Maximum number of points of a single curve with the value printed at each.
 MAX_VALUES = 12
 LONGEST_NAME = 48
+# Height of a label, as a fraction of the height of a plot.
+LABEL_HEIGHT = 0.05
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [2, 4], [1, 1]]
 
-Curve = Sequence[tuple[float, float]]
+# Pairs of x and y, also as an (N, 2) array or tensor; or the values (N,) at x = 0, 1, 2 ...
+Curve = Sequence[tuple[float, float]] | npt.ArrayLike
 
 
 def training_curves(
@@ -35,6 +39,29 @@ def training_curves(
     """Return a validation measure of each run by training step, and the n-gram baseline as a dashed line."""
     title = "Training curve" if len(curves) == 1 else "Training curves"
     return line_chart(curves, "step", measure, title, baselines={} if baseline is None else {"n-gram": baseline})
+
+
+def dot_products_by_distance(
+    vectors: npt.ArrayLike | Mapping[str, npt.ArrayLike], title: str = "Dot products of position vectors by distance"
+) -> Figure:
+    """Return the mean dot product of position vectors (T, D) at each distance, for one table of vectors or several.
+
+    An array (T,) is taken as the dot products at the distances 0, 1, 2 ...
+    """
+    tables = vectors if isinstance(vectors, Mapping) else {"dot product": vectors}
+    return line_chart(
+        {name: _by_distance(to_array(table)) for name, table in tables.items()},
+        "distance (positions)",
+        "mean dot product",
+        title,
+    )
+
+
+def _by_distance(vectors: Numbers) -> Numbers:
+    if vectors.ndim == 1:
+        return vectors
+    products_TT = matrix(vectors) @ matrix(vectors).T
+    return np.array([products_TT.diagonal(distance).mean() for distance in range(len(products_TT))])
 
 
 def cost_by_order(costs: Sequence[tuple[int, float]]) -> Figure:
@@ -88,9 +115,15 @@ def line_chart(
     has_dots = max((len(record["x"]) for record in records), default=0) <= MAX_DOTS
     y_title = visible(y_title)
     xs = [x for record in records for x in record["x"]]
+    ys = [y for record in records for y in record["y"] if y is not None]
     x_range = max(1.0, max(xs) - min(xs)) if xs else 1.0
+    # Mean of the curves at their first and last points: the name of a baseline is at the end that is farther from it.
+    ends = [
+        [y for y in (record["y"][place] for record in records if record["y"]) if y is not None] for place in (0, -1)
+    ]
+    first, last = (float(np.mean(values)) if values else 0.0 for values in ends)
     # A single value gives no range: the axis starts at zero.
-    is_single = len({y for record in records for y in record["y"]}) < 2
+    is_single = len(set(ys)) < 2
     y_scale = _log(10) if log_y else alt.Scale(zero=is_single, padding=12)
     base = (
         alt.Chart({"values": records})
@@ -127,11 +160,9 @@ def line_chart(
             )
         layers = [line, *([coloured.mark_point()] if has_dots else [])]
         if len(names) == 1 and len(records[0]["x"]) <= MAX_VALUES:
-            text = base.mark_text(dx=6, dy=-0.9 * theme.font_size, align="left")
-            layers.append(text.encode(text=alt.Text("y:Q", format=".4g")))
-        for name, value in (baselines or {}).items():
-            if np.isfinite(value):
-                layers += _baseline(name, value, theme)
+            layers.append(_values(records[0], log_x, base, WIDTH * factor, theme))
+        for name, value in _merged(baselines or {}, ys).items():
+            layers += _baseline(name, value, theme, is_left=abs(value - first) > abs(value - last))
         chart = alt.layer(*layers).properties(width=WIDTH * factor, height=HEIGHT * factor)
         return chart.add_params(alt.param(name="names", value=names))
 
@@ -177,20 +208,52 @@ def _colours(names: Sequence[str], dashed: Mapping[str, str], theme: Theme) -> l
     return [category[solid.index(dashed.get(name, name)) % len(category)] for name in names]
 
 
-def _baseline(name: str, value: float, theme: Theme) -> list[alt.Chart]:
-    """Return a dashed horizontal line with its name at the right end, outside of the plot."""
-    base = alt.Chart({"values": [{"y": rounded(value), "name": visible(name)}]}).encode(y="y:Q")
+def _baseline(name: str, value: float, theme: Theme, *, is_left: bool) -> list[alt.Chart]:
+    """Return a dashed horizontal line with its name and value above its left or right end."""
+    base = alt.Chart({"values": [{"y": rounded(value), "name": f"{visible(name)} {value:.4g}"}]}).encode(y="y:Q")
+    text = base.mark_text(align="left" if is_left else "right", baseline="bottom", dx=5 if is_left else -5, dy=-3)
     return [
         base.mark_rule(color=theme.palette.ink, strokeDash=[6, 4], strokeWidth=0.75 * theme.line_width),
-        base.mark_text(align="left", baseline="middle", dx=6).encode(x=alt.value("width"), text="name:N"),
+        text.encode(x=alt.value(0) if is_left else alt.value("width"), text="name:N"),
     ]
+
+
+def _merged(baselines: Mapping[str, float], ys: Sequence[float]) -> dict[str, float]:
+    """Return the finite baselines; the names of those whose labels would overlap share the label of the first."""
+    values = [value for value in baselines.values() if np.isfinite(value)]
+    height = max([*ys, *values], default=0) - min([*ys, *values], default=0)
+    groups: list[tuple[list[str], float]] = []
+    for name, value in baselines.items():
+        near = [names for names, other in groups if abs(other - value) < LABEL_HEIGHT * height]
+        if near:
+            near[0].append(name)
+        elif np.isfinite(value):
+            groups.append(([name], value))
+    return {", ".join(names): value for names, value in groups}
+
+
+def _values(record: Mapping[str, Any], log_x: bool, base: alt.Chart, width: float, theme: Theme) -> alt.Chart:
+    """Return the values of a single curve beside its points; those that would overlap a later one are omitted."""
+    xs = np.log(record["x"]) if log_x else np.asarray(record["x"])
+    pixels = (xs - xs.min()) / (np.ptp(xs) or 1.0) * width if len(xs) else xs
+    kept: list[int] = []
+    for place in reversed(range(len(pixels))):
+        text = f"{record['y'][place] or 0:.4g}"
+        if not kept or pixels[kept[-1]] - pixels[place] > text_width(text, theme.font_size) + 4:
+            kept.append(place)
+    chart: alt.Chart = (
+        base.transform_filter(f"indexof({[record['x'][place] for place in kept]}, datum.x) >= 0")
+        .mark_text(align="left", dx=6, dy=-0.9 * theme.font_size)
+        .encode(text=alt.Text("y:Q", format=".4g"))
+    )
+    return chart
 
 
 def _points(curve: Curve, positive_x: bool, positive_y: bool) -> dict[str, list[Any]]:
     """Return the coordinates of a curve as lists, without points that the scales cannot show, sampled if long."""
     kept = [
         (x, y)
-        for x, y in curve
+        for x, y in _pairs(curve)
         if np.isfinite(x) and not (positive_x and x <= 0) and not (positive_y and np.isfinite(y) and y <= 0)
     ]
     if len(kept) > MAX_POINTS:
@@ -200,6 +263,14 @@ def _points(curve: Curve, positive_x: bool, positive_y: bool) -> dict[str, list[
         # Significant digits of each value: logarithmic axes show the smallest values, too.
         "y": [float(f"{y:.{DIGITS}g}") if np.isfinite(y) else None for _, y in kept],
     }
+
+
+def _pairs(curve: Curve) -> Numbers:
+    """Return the points of a curve as (N, 2) array."""
+    array = to_array(curve).astype(np.float64)
+    if array.ndim == 1:
+        array = np.stack([np.arange(len(array)), array], axis=1)
+    return matrix(array, columns=2)
 
 
 def _log(base: int) -> alt.Scale:

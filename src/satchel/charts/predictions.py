@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.arrays import largest_magnitude, matrix, rounded
+from satchel.charts.arrays import largest_magnitude, matrix, rounded, to_array
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, cell_side, heatmap
 from satchel.charts.labels import full_text, label, name_labels, number_labels, token_labels
@@ -24,7 +24,7 @@ MAX_PRINTED = 40
 
 def sense_contributions(tokens: Sequence[str], values: npt.ArrayLike, title: str) -> Figure:
     """Return the contribution of each sense (column) of each token (row) to a logit: blue raises, orange lowers it."""
-    array = np.asarray(values, dtype=np.float64)
+    array = to_array(values).astype(np.float64)
     senses = array.shape[1] if array.ndim == 2 else 0
     return heatmap(
         token_labels(tokens),
@@ -43,7 +43,7 @@ def attribution(
 
     Methods have different units: the colours of each row are relative to its largest magnitude.
     """
-    values = matrix([list(np.asarray(row)) for row in methods.values()], len(methods), len(tokens))
+    values = matrix([list(to_array(row)) for row in methods.values()], len(methods), len(tokens))
     largest = np.array([largest_magnitude(row) or 1.0 for row in values]).reshape(-1, 1)
     return heatmap(
         name_labels(list(methods), 32),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.cells import cell_len
 
-from satchel.charts.arrays import rounded
+from satchel.charts.arrays import rounded, to_array
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import ColourScale
 from satchel.charts.labels import cut, full_text, label
@@ -27,7 +27,7 @@ MAX_BITS = 10.0
 
 def surprise_strip(tokens: Sequence[str], bits: npt.ArrayLike, title: str = "Surprisal per token (bits)") -> Figure:
     """Return the text, each token coloured by its surprisal; tokens of probability zero are grey."""
-    values = np.asarray(bits, dtype=np.float64)
+    values = to_array(bits).astype(np.float64)
     notes = [f"{cost:.3f} bits" if np.isfinite(cost) else "probability 0" for cost in values]
     legend = alt.Legend(orient="bottom", direction="horizontal", values=[0, 2, 4, 6, 8, 10])
     return _strip(tokens, values, notes, title, ColourScale("surprisal (bits)", MAX_BITS), legend)
@@ -37,7 +37,7 @@ def order_strip(
     tokens: Sequence[str], orders: npt.ArrayLike, title: str = "N-gram order used for each token"
 ) -> Figure:
     """Return the text, each token coloured by the order of the n-gram that predicted it."""
-    values = np.asarray(orders, dtype=np.float64)
+    values = to_array(orders).astype(np.float64)
     present = sorted({int(order) for order in values})
     legend = alt.Legend(
         type="symbol", symbolType="square", orient="bottom", direction="horizontal", values=present, format="d"

@@ -1,7 +1,7 @@
 """Attention: scores, softmax with masks, and multi-head attention.
 
-A mask is True where a query may attend to a key. Masked scores are -inf and masked weights exactly 0; the output of a
-query whose keys are all masked is zero.
+A mask is True where a query may attend to a key, or, as in PyTorch, of floating point and added to the scores. Masked
+scores are -inf and masked weights exactly 0; the output of a query whose keys are all masked is zero.
 Shapes: B batch, T query time, S key time, D width, H heads, K head width.
 """
 
@@ -34,6 +34,9 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
 
 def softmax(scores: Tensor, mask: Tensor | None = None, base: float = math.e) -> Tensor:
     """Return base**score, normalised over the last axis; zeros in rows that are all masked."""
+    mask, bias = split_mask(mask)
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     if base != math.e:
@@ -41,6 +44,15 @@ def softmax(scores: Tensor, mask: Tensor | None = None, base: float = math.e) ->
     weights = scores.softmax(dim=-1)
     # The softmax of a row of -inf is NaN.
     return weights if mask is None else weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def split_mask(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return a mask as booleans, and the values that a mask of floating point adds to the scores."""
+    if mask is None or mask.dtype == torch.bool:
+        return mask, None
+    if not mask.is_floating_point():
+        raise ValueError(f"found a mask of {mask.dtype}, expected bool (True: may attend) or floating point (added)")
+    return mask > -math.inf, mask
 
 
 # --- scores ------------------------------------------------------------------------------------------
@@ -166,8 +178,8 @@ class MultiHead(nn.Module):
     ) -> Tensor:
         """Return the output (B, T, D) of self-attention, or with `memory` of cross-attention.
 
-        A memory is a tensor (B, S, D), or its keys and values. `mask` is (T, S) or (B, 1, T, S). `past` is a KV cache:
-        the keys and values of the new positions are appended to it.
+        A memory is a tensor (B, S, D), or its keys and values. `mask` is (T, S) or (B, 1, T, S), of booleans or added
+        to the scores. `past` is a KV cache: the keys and values of the new positions are appended to it.
         """
         start = 0 if past is None else past.length
         if memory is None:
@@ -185,7 +197,12 @@ class MultiHead(nn.Module):
         if past is not None:
             keys, values = past.append(keys, values)
         queries, keys, values = self.queries(queries), self.keys(keys), self.values(values)
-        bias = self.positions(queries.shape[-2], keys.shape[-2]) if isinstance(self.positions, Alibi) else None
+        mask, bias = split_mask(mask)
+        if bias is not None:
+            bias = bias.to(queries.dtype)
+        if isinstance(self.positions, Alibi):
+            alibi = self.positions(queries.shape[-2], keys.shape[-2])
+            bias = alibi if bias is None else alibi + bias
         attention = self._explicit if self.scores.is_hooked or self.weights.is_hooked else self._fused
         outputs_BHTV = self.outputs(attention(queries, keys, values, mask, causal, bias))
         return self.out(outputs_BHTV.transpose(1, 2).flatten(2))
@@ -232,6 +249,7 @@ class MultiHead(nn.Module):
             )
         combined = _combine_masks(mask, causal, queries, keys)
         if bias is not None:
+            bias = bias.to(queries.dtype)
             combined = bias if combined is None else bias.masked_fill(~combined, -math.inf)
         # As in `softmax`, the output of a query whose keys are all masked is zero.
         return F.scaled_dot_product_attention(

@@ -20,7 +20,10 @@ def test_orders_layers_and_curves_are_printed(cli: Cli, runs: dict[str, Path]) -
     assert code == 0, messages
     assert all(word in printed for word in ("embedded", "blocks.0", "blocks.1", "cat"))
     code, printed, _ = cli("look", "training", f"{runs['transformer']},{runs['backpack']}")
-    assert (code, printed.count("loss (nats):")) == (0, 2)  # bits per byte are not defined for word tokenizers
+    assert (code, printed.count("loss (nats per token):")) == (
+        0,
+        2,
+    )  # bits per byte are not defined for word tokenizers
 
 
 def test_json_contains_the_numbers_of_the_trace(cli: Cli, runs: dict[str, Path]) -> None:

@@ -7,7 +7,6 @@ from typer import Argument
 from satchel.charts import terminal
 from satchel.cli.output import print, print_drawing
 from satchel.cli.result import View, view
-from satchel.errors import RunError
 from satchel.text.display import visible
 
 
@@ -15,15 +14,13 @@ from satchel.text.display import visible
 def training(
     runs: Annotated[str, Argument(metavar="RUN[,RUN...]", help="Run folders separated by commas.")],
 ) -> View:
-    """Print or draw the validation loss, or the bits per byte, at each measured step of one or more trainings."""
+    """Print or draw the validation loss at each measured step of trainings, all in the same unit.
+
+    Language models are shown in bits per byte, or in nats per token if a tokenizer does not preserve the text.
+    """
     from satchel import api, charts
 
-    results = {run: api.load(run).validation_curve() for run in runs.split(",")}
-    for run, (_, curve) in results.items():
-        if not curve:
-            raise RunError("has no validation measurements", "train with --valid 0.05", where=run)
-    measure = next(iter(results.values()))[0]
-    curves = {run: curve for run, (_, curve) in results.items()}
+    measure, curves = api.validation_curves([run for run in runs.split(",") if run] or [runs])
 
     def show() -> None:
         for run, curve in curves.items():
