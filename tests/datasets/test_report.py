@@ -71,14 +71,15 @@ def test_the_statistics_of_labelled_rows(tmp_path: Path) -> None:
     result = report(write(tmp_path / "a.tsv", "label\ttext\n" + "".join(f"{row}\n" for row in rows)))
     assert result["task"] == "classify"
     assert result["rows"] == 7
-    assert result["distinct_labels"] == 5
-    assert result["labels_seen_once"] == 3
-    assert result["labels"] == {"1": 2, "0": 2, "1 ": 1, "": 1, "<b>": 1}
+    assert result["distinct_labels"] == 4
+    assert result["labels_seen_once"] == 2
+    assert result["labels"] == {"1": 2, "0": 2, "1 ": 1, "<b>": 1}
     assert result["empty_texts"] == 1
     assert result["empty_labels"] == 1
+    assert result["lines_of_empty_labels"] == [7]
     assert result["labels_with_outer_spaces"] == 1
     assert result["duplicate_rows"] == 1
-    assert result["conflicting_texts"] == 2
+    assert result["conflicting_texts"] == 1
     assert result["characters_per_text"]["longest"] == 9
     assert result["words_per_text"] == {"shortest": 0, "median": 1, "95 %": 2, "longest": 2}
 

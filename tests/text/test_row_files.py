@@ -34,14 +34,15 @@ def test_any_text_is_preserved_in_csv_and_jsonl(tmp_path_factory: Any, rows: lis
 
 
 def test_cells_of_jsonl_keep_their_types_and_skipped_columns_get_a_name() -> None:
-    (row,) = read_input_rows(corpus("a.jsonl", '{"n": 1.5, "x": {"y": [null]}, "text": "a", "z": true}\n'), "text")
+    table = corpus("a.jsonl", '{"n": 1.5, "x": {"y": [null]}, "text": "a", "z": true}\n')
+    (row,) = read_input_rows(table, "text_column")
     assert row.cells == {"n": 1.5, "x": {"y": [None]}, "text": "a", "z": True}
-    (row,) = read_input_rows(corpus("a.tsv", "7\tb\ttext\n", columns=("-", "id", "text")), "text")
+    (row,) = read_input_rows(corpus("a.tsv", "7\tb\ttext\n", columns=("-", "id", "text")), "text_column")
     assert (row.text, row.cells) == ("text", {"column_1": "7", "id": "b", "text": "text"})
 
 
 def test_each_line_of_a_text_is_a_row_including_blank_lines() -> None:
-    assert [row.text for row in read_input_rows(corpus("a.txt", "one\n\n two \n"), "text")] == [
+    assert [row.text for row in read_input_rows(corpus("a.txt", "one\n\n two \n"), "text_column")] == [
         "one",
         "",
         " two ",

@@ -9,9 +9,10 @@ import pytest
 
 from satchel.datasets.corpora import infer_task, is_pair, open_corpus
 from satchel.errors import DataError
+from satchel.text.columns import ColumnError, find_columns, find_delimiter, table_format
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.sources import bytes_source
-from satchel.text.tables import Row, column_text, read_pairs, read_rows, table_format
+from satchel.text.tables import Example, Row, column_text, read_examples, read_pairs, read_rows, read_tagged
 
 
 def table(name: str, data: str | bytes, **settings: Any) -> Corpus:
@@ -125,7 +126,7 @@ def test_jsonl_has_one_object_per_line() -> None:
     )
     assert rows("a.jsonl", data) == [
         Row(1, {"label": "1", "text": "a\nb\u2028"}),
-        Row(4, {"text": " c ", "label": "null", "x": '{"y": [1, {"z": "é"}]}'}),
+        Row(4, {"text": " c ", "label": "", "x": '{"y": [1, {"z": "é"}]}'}),
     ]
 
 
@@ -180,18 +181,25 @@ def test_duplicate_columns_are_rejected(name: str) -> None:
 
 
 def test_a_missing_column_is_reported_with_the_existing_ones() -> None:
-    corpus = table("a.csv", "label,text\n1,a\n")
-    (row,) = read_rows(corpus, corpus.sources[0])
-    with pytest.raises(DataError) as caught:
-        column_text(row, "text,title", "a.csv")
-    assert caught.value.cause == "has no column title, only label, text"
-    assert caught.value.where == "a.csv, line 2"
+    for name, data, line in (
+        ("a.csv", "\n\nlabel,text\n1,a\n", 3),
+        ("a.tsv", "label\ttext\n1\ta\n", 1),
+        ("a.jsonl", '\n{"label": 1, "text": "a"}', 2),
+    ):
+        with pytest.raises(ColumnError) as caught:
+            list(read_examples(table(name, data, text_column="text,title")))
+        assert caught.value.cause == "has no column title, only label, text"
+        assert caught.value.where == f"{name}, line {line}"
+    with pytest.raises(ColumnError) as caught:
+        list(read_examples(table("a.csv", "1,a\n", columns=["label", "body"])))
+    assert caught.value.where == "a.csv"
+    assert "given by --columns" in caught.value.remedy
 
 
 def test_several_text_columns_are_joined_by_a_newline() -> None:
-    corpus = table("a.csv", "title,text\nA, b \n")
+    corpus = table("a.csv", "title,text\nA, b \n", text_column="title,text")
     (row,) = read_rows(corpus, corpus.sources[0])
-    assert column_text(row, "title,text", "a.csv") == "A\n b "
+    assert column_text(row, "text_column", corpus.settings, "a.csv") == "A\n b "
 
 
 def test_an_empty_table_is_rejected_if_a_header_is_needed() -> None:
@@ -223,16 +231,133 @@ def test_compression_and_byte_order_marks_do_not_change_the_rows(name: str, data
         ("label,text", {}, "classify"),
         ("text,tags", {}, "tag"),
         ("source,target", {}, "translate"),
-        ("a,b", {}, "lm"),
-        ("text,other", {}, "lm"),
+        ("Target;SOURCE", {}, "translate"),
+        ("text,Text,label", {}, "classify"),
+        (" Text |Tags", {}, "tag"),
         ("kind,title", {"label_column": "kind", "text_column": "title"}, "classify"),
         ("label,title,text", {"text_column": "title,text"}, "classify"),
-        ("label,text", {"text_column": "title,text"}, "lm"),
     ],
 )
 def test_the_task_is_inferred_from_the_columns(header: str, settings: dict[str, str], task: str) -> None:
     assert infer_task(table("a.csv", f"{header}\n{header}\n", **settings)) == task
     assert infer_task(table("a.txt", f"{header}\n{header}\n", **settings)) == "lm"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "columns", "options"),
+    [
+        ("a.csv", "Sentiment,Comment\npos,a good film\nneg,a bad film\n", "Sentiment, Comment",
+         ["--text-column Comment", "--label-column Sentiment"]),
+        ("a.csv", "\ufeffid;my review;stars\n1;fine, warm;3\n2;dull, bad;3\n3;good;4\n", "id, my review, stars",
+         ["--text-column 'my review'", "--label-column stars"]),
+        ("a.jsonl", '{"review": "good film", "stars": 1}\n{"review": "bad film", "stars": 2}\n', "review, stars",
+         ["--text-column review", "--label-column stars"]),
+        ("a.tsv", "other\ttext\n1\tone two\n2\tthree four\n", "other, text", ["--label-column other"]),
+        ("a.csv", "Label,Comment\n", "Label, Comment", ["--text-column Comment"]),
+        ("a.csv", "comment\na\n", "comment", []),
+        ("a.csv", 'pos,"good, warm"\nneg,bad film\n', 'pos, "good, warm"',
+         ["--text-column 'good, warm'", "--label-column pos"]),
+        ("a.csv", "TEXT,Text,label\n1,2,3\n", "TEXT, Text, label", ["--text-column TEXT"]),
+    ],
+)  # fmt: skip
+def test_unrecognised_columns_are_listed_with_options_that_name_them(
+    name: str, data: str, columns: str, options: list[str]
+) -> None:
+    with pytest.raises(ColumnError) as caught:
+        infer_task(table(name, data))
+    error = caught.value
+    assert error.cause.startswith(f"found the column{'s' if ',' in columns else ''} {columns}, expected text and label")
+    assert "save the texts in a .txt file" in error.remedy
+    assert list(error.options) == options
+
+
+def test_a_tsv_file_with_commas_gets_a_hint_at_its_extension() -> None:
+    with pytest.raises(ColumnError) as caught:
+        infer_task(table("a.tsv", "label,text\n1,a\n"))
+    assert "give it the extension .csv" in caught.value.remedy
+
+
+def test_long_column_names_and_lists_are_shortened() -> None:
+    with pytest.raises(ColumnError) as caught:
+        infer_task(table("a.csv", ",".join(f"{number}{'x' * 100}" for number in range(1000)) + "\n"))
+    assert len(caught.value.cause) < 1200
+    assert "and 980 more" in caught.value.cause
+
+
+@pytest.mark.parametrize(
+    ("data", "delimiter", "settings"),
+    [
+        ("label,text\n1,a;b|c\td\n", ",", {}),
+        ("label;text\n1;0,5, a\n2;b,c\n", ";", {}),
+        ("label\ttext\n1\ta, b; c\n", "\t", {}),
+        ("id|text|label\n1|a,b,c|x\n", "|", {}),
+        ('"label";"text, or; more"\n1;a\n', ";", {"text_column": "text, or; more"}),
+        ('"la,bel";"text"\n"1,5";"a"\n', ";", {}),
+        ("price;name\n0,5;x\n1,5;y\n", ";", {}),
+        ("0,5;x\n1,5;y\n", ";", {"columns": ["label", "text"]}),
+        ("1,a,b\n2,c,d\n", ",", {"columns": ["label", "-", "text"]}),
+        ("text\na, b\n", ",", {}),
+        ("", ",", {}),
+        ("label;text\n" + "1;" + "x, " * 50_000 + "\n", ";", {}),
+        ('label;text\n1;"' + "x,\n" * 50_000 + '"\n', ";", {}),
+        ("label;text\n1;a\n", ",", {"delimiter": ","}),
+    ],
+)
+def test_the_delimiter_of_a_csv_file_is_detected(data: str, delimiter: str, settings: dict[str, Any]) -> None:
+    for content in (data, f"\ufeff{data}"):
+        corpus = table("a.csv", content, **settings)
+        assert find_delimiter(corpus, corpus.sources[0]) == delimiter
+
+
+def test_column_names_are_found_ignoring_case_and_outer_spaces() -> None:
+    assert find_columns(["Label", " TEXT "], "text") == [" TEXT "]
+    assert find_columns(["Text", "text"], "text") == ["text"]
+    assert find_columns(["Text", "TEXT"], "text") is None
+    assert find_columns(["a,b", "a", "b"], "a,b") == ["a,b"]
+    assert find_columns(["A", "b"], "a,B") == ["A", "b"]
+    assert find_columns(["subtext"], "text") is None
+    corpus = table("a.csv", "LABEL; Text\n1; a\n")
+    assert list(read_examples(corpus)) == [Example(" a", "1")]
+
+
+# --- missing labels
+
+UNLABELLED = {
+    "a.jsonl": '{"label": "x", "text": "a"}\n{"label": null, "text": "b"}\n{"text": "c"}\n'
+    '{"label": " ", "text": "d"}\n{"label": NaN, "text": "e"}\n{"label": "null", "text": "f"}\n',
+    "a.csv": "label,text\nx,a\n,b\n ,c\nnull,f\n",
+    "a.tsv": "label\ttext\nx\ta\n\tb\n\tc\nnull\tf\n",
+}
+
+
+@pytest.mark.parametrize(("name", "lines"), [("a.jsonl", "2, 3, 4, 5"), ("a.csv", "3, 4"), ("a.tsv", "3, 4")])
+def test_rows_without_a_label_are_reported_with_their_lines_or_skipped(name: str, lines: str) -> None:
+    count = lines.count(",") + 1
+    with pytest.raises(DataError) as caught:
+        list(read_examples(table(name, UNLABELLED[name])))
+    assert caught.value.cause == f"{count} rows have no label: lines {lines}"
+    assert "--skip-unlabelled" in caught.value.remedy
+    corpus = table(name, UNLABELLED[name], skip_unlabelled=True)
+    assert list(read_examples(corpus)) == [Example("a", "x"), Example("f", "null")]
+    assert corpus.unlabelled == count
+
+
+def test_only_the_first_lines_without_a_label_are_listed() -> None:
+    with pytest.raises(DataError) as caught:
+        list(read_examples(table("a.csv", "label,text\n" + ",a\n" * 1000)))
+    assert caught.value.cause == "1,000 rows have no label: lines 2, 3, 4, 5, 6, ..."
+
+
+def test_a_jsonl_file_without_any_label_lacks_the_column() -> None:
+    with pytest.raises(ColumnError, match="has no column label, only text, stars"):
+        list(read_examples(table("a.jsonl", '{"text": "a", "stars": 1}\n' * 3)))
+
+
+def test_texts_without_tags_are_reported_and_empty_texts_have_no_tags() -> None:
+    data = '{"text": "a b", "tags": "X Y"}\n{"text": "c", "tags": null}\n{"text": "", "tags": ""}\n'
+    with pytest.raises(DataError, match="1 row has no tags: line 2"):
+        list(read_tagged(table("a.jsonl", data)))
+    assert [row.text for row in read_tagged(table("a.jsonl", data, skip_unlabelled=True))] == ["a b", ""]
 
 
 # --- pairs

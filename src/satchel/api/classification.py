@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ class LabelledPredictions:
     names: tuple[str, ...]
     logprobs_EC: Floats
     texts: Iterable[str]  # or tagged units; read only by `wrong`
+    unlabelled: int = 0  # number of skipped rows without a label or tags
 
     def wrong(self) -> list[tuple[str, str, float, str]]:
         """Return label, prediction, its probability and text of every error, most confident first."""
@@ -101,19 +102,20 @@ class LabelModel(Model):
 
     def metrics(self, predictions: LabelledPredictions) -> ClassificationMetrics:
         """Return the metrics of predictions."""
-        return classification(predictions.logprobs_EC, predictions.gold_E, predictions.names, self.majority)
+        metrics = classification(predictions.logprobs_EC, predictions.gold_E, predictions.names, self.majority)
+        return replace(metrics, unlabelled=predictions.unlabelled)
 
     def texts_of(self, data: str | Path) -> list[str]:
         """Return the texts of a table, or the lines of a file."""
         corpus = self.table(data)
-        return [question.text for question in row_files.read_input_rows(corpus, corpus.settings.text_column)]
+        return [question.text for question in row_files.read_input_rows(corpus, "text_column")]
 
     @classmethod
     def unit_costs(
-        cls, models: "Sequence[LabelModel]", data: str | Path | None, progress: Progress
+        cls, models: "Sequence[LabelModel]", data: str | Path | None, reading: config.Tree, progress: Progress
     ) -> tuple[str, list[UnitCosts]]:
         """Return the accuracy of each model by example."""
-        predictions = [model.labelled_predictions(data, progress=progress) for model in models]
+        predictions = [model.labelled_predictions(data, reading=reading, progress=progress) for model in models]
         labels = [[each.names[class_id] for class_id in each.gold_E] for each in predictions]
         for model, gold in zip(models, labels, strict=True):
             if gold != labels[0]:
@@ -150,12 +152,14 @@ class Classifier(LabelModel):
     ) -> LabelledPredictions:
         """Return the predictions for every labelled text of a table; without data, of the held-out rows."""
         texts: Iterable[str]
+        unlabelled = 0
         if data is None:
             tokens, names = self.valid_tokens(), self._files.all_labels
             gold_E = self._files.classes(runs.VALID_CLASSES, tokens, per_token=False)
             texts = decode_documents(tokens.ids, self.tokenizer)
         else:
-            rows = list(read_examples(self.table(data, reading)))
+            corpus = self.table(data, reading)
+            rows, unlabelled = list(read_examples(corpus)), corpus.unlabelled
             texts = [row.text for row in rows]
             gold_E, all_names = class_indices([row.label for row in rows], self.labels)
             names = tuple(all_names)
@@ -163,7 +167,7 @@ class Classifier(LabelModel):
         if not len(gold_E):
             raise DataError("found no rows, expected at least one", where=str(data))
         progress("classifying", None)
-        return LabelledPredictions(gold_E, names, self.predictor.label(tokens.ids), texts)
+        return LabelledPredictions(gold_E, names, self.predictor.label(tokens.ids), texts, unlabelled)
 
     def ngram_baseline(self, progress: Progress = silent) -> ClassificationMetrics | None:
         """Return the metrics of an n-gram classifier on the held-out rows; None if there are too many tokens."""

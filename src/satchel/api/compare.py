@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from satchel import durable
+from satchel import config, durable
 from satchel.api.keywords import suggest_keywords
 from satchel.api.language import LanguageModel, shared_valid_tokens
 from satchel.api.load import load
@@ -30,7 +30,13 @@ from satchel.training.settings import MixRunSettings, MixSettings
 
 
 @suggest_keywords
-def compare(names: Sequence[str | Path], data: str | Path | None = None, *, progress: Progress = silent) -> Comparison:
+def compare(
+    names: Sequence[str | Path],
+    data: str | Path | None = None,
+    *,
+    reading: config.Tree | None = None,
+    progress: Progress = silent,
+) -> Comparison:
     """Compare runs for the same task on the same data, with paired bootstrap confidence intervals.
 
     Language models are compared by bits per byte, which allows different tokenizers, or by nats per token if a
@@ -39,6 +45,7 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     Args:
         names: Two or more run folders.
         data: A text or a table. Default: the held-out data, which must be the same for all runs.
+        reading: Changes of the data settings for reading `data`, such as {"text_column": "body"}.
         progress: A function that is called with the current stage and the finished fraction (or None).
 
     Returns:
@@ -50,7 +57,7 @@ def compare(names: Sequence[str | Path], data: str | Path | None = None, *, prog
     tasks = sorted({model.task for model in models})
     if len(tasks) > 1:
         raise RunError(f"the runs are for different tasks: {', '.join(tasks)}", "compare runs for one task")
-    metric, costs = models[0].unit_costs(models, data, progress)
+    metric, costs = models[0].unit_costs(models, data, reading or {}, progress)
     scale = 1 / math.log(2) if metric == "bits_per_byte" else 1.0
     return comparison.compare([str(name) for name in names], costs, metric, scale, _seed_groups(models))
 

@@ -306,7 +306,7 @@ class LanguageModel(Model):
 
     @classmethod
     def unit_costs(
-        cls, models: "Sequence[LanguageModel]", data: str | Path | None, progress: Progress
+        cls, models: "Sequence[LanguageModel]", data: str | Path | None, reading: config.Tree, progress: Progress
     ) -> tuple[str, list[UnitCosts]]:
         """Return bits per byte, or nats per token if a tokenizer is lossy and all tokenizers are equal."""
         for model in models:
@@ -324,7 +324,7 @@ class LanguageModel(Model):
                 comparison.token_bytes(tokens[0], models[0].tokenizer, rule) if tokens[0].counts.lossless else None
             )
         else:
-            corpus = models[0].corpus(data)
+            corpus = models[0].corpus(data, reading)
             tokens = [model.tokenize(corpus, progress) for model in models]
             bytes_U = comparison.unit_bytes(corpus, rule) if all(each.counts.lossless for each in tokens) else None
         if bytes_U is None and len({model.tokenizer.sha256 for model in models}) > 1:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from satchel import config
 from satchel.charts import html
 from satchel.data.tokens import TokenFile, decode_documents
-from satchel.datasets.corpora import open_corpus
+from satchel.datasets.corpora import open_corpus, require_text
 from satchel.datasets.registry import dataset_for_task
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation.comparison import UnitCosts
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
+from satchel.text.columns import DELIMITERS
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import prefer_header
 from satchel.training.report import Metrics, TrainReport
@@ -95,9 +96,13 @@ class Model(ABC):
 
     def corpus(self, data: str | Path, changes: config.Tree | None = None, task: str | None = None) -> Corpus:
         """Return data read with the settings of the run, except for `changes`; by default for the task of the model."""
-        tree = config.merge(self.settings.data.model_dump(), changes or {})
-        name = dataset_for_task(str(data), task or self.task)
-        return open_corpus(name, config.build(DataSettings, tree), self.settings.training.seed, split="test")
+        stored = self.settings.data.model_dump()
+        if stored["delimiter"] in DELIMITERS:  # another file may have another delimiter, which is detected
+            stored["delimiter"] = None
+        settings = config.build(DataSettings, config.merge(stored, changes or {}))
+        task = task or self.task
+        corpus = open_corpus(dataset_for_task(str(data), task), settings, self.settings.training.seed, split="test")
+        return require_text(corpus) if task == "lm" else corpus
 
     def texts_of(self, data: str | Path) -> Sequence[str | tuple[str, str]]:
         """Return the texts of data: lines, rows of a table, or for a translator pairs of source and target."""
@@ -132,7 +137,7 @@ class Model(ABC):
     @classmethod
     @abstractmethod
     def unit_costs(
-        cls, models: Sequence[Any], data: str | Path | None, progress: Progress
+        cls, models: Sequence[Any], data: str | Path | None, reading: config.Tree, progress: Progress
     ) -> tuple[str, list[UnitCosts]]:
         """Return the metric by which models of this class are compared, and its values by unit for each model."""
 

@@ -65,6 +65,7 @@ class Tagger(LabelModel):
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent
     ) -> LabelledPredictions:
         """Return the predictions for every tag of a table; without data, of the held-out rows."""
+        unlabelled = 0
         if data is None:
             tokens, names = self.valid_tokens(), self._files.all_labels
             classes = self._files.classes(runs.VALID_CLASSES, tokens, per_token=True)
@@ -73,7 +74,7 @@ class Tagger(LabelModel):
             texts: tuple[str, ...] = self.tokenizer.tokens_of(tokens.ids[positions_N])
         else:
             corpus = self.table(data, reading)
-            rows = list(read_tagged(corpus))
+            rows, unlabelled = list(read_tagged(corpus)), corpus.unlabelled
             check_unit(rows, self.unit, self.tokenizer, corpus.name)
             gold_N, all_names = class_indices([tag for row in rows for tag in split_tags(row, self.unit)], self.labels)
             names = tuple(all_names)
@@ -83,4 +84,4 @@ class Tagger(LabelModel):
         if not len(gold_N):
             raise DataError("found no tags, expected at least one", where=str(data))
         progress("tagging", None)
-        return LabelledPredictions(gold_N, names, self.predictor.label(tokens.ids)[positions_N], texts)
+        return LabelledPredictions(gold_N, names, self.predictor.label(tokens.ids)[positions_N], texts, unlabelled)

@@ -288,10 +288,10 @@ class Translator(Model):
 
     @classmethod
     def unit_costs(
-        cls, models: "Sequence[Translator]", data: str | Path | None, progress: Progress
+        cls, models: "Sequence[Translator]", data: str | Path | None, reading: config.Tree, progress: Progress
     ) -> tuple[str, list[UnitCosts]]:
         """Return the chrF of each model by sentence."""
-        pairs = models[0].pairs(data)
+        pairs = models[0].pairs(data, reading)
         scores: list[UnitCosts] = []
         for model in models:
             if data is None and [pair[:2] for pair in model.pairs()] != [pair[:2] for pair in pairs]:

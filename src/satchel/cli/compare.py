@@ -1,10 +1,11 @@
 """`satchel compare`: compare runs on the same data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from satchel.cli.options import EVALUATION, reads_files
 from satchel.cli.output import TEXT, Progress, message, print, print_table
 from satchel.cli.result import Result, reports
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Runs = Annotated[list[str], Argument(metavar="RUN RUN...", help="Two or more run folders.")]
 
 
+@reads_files(*EVALUATION)
 @reports
 def compare(
     runs: Runs,
@@ -21,13 +23,15 @@ def compare(
         str | None, Option(help="File, folder or @NAME to compare on; default: the held-out data that the runs share.")
     ] = None,
     out: Annotated[Path | None, Option("-o", "--out", help="Write the table: .csv, .md, .tex or .svg.")] = None,
+    *,
+    reading: dict[str, Any],
 ) -> Result:
     """Print bits per byte, accuracy or chrF of each run and all differences, with 95 % bootstrap intervals."""
     from satchel import api
     from satchel.evaluation import reports
 
     with Progress() as progress:
-        comparison = api.compare(runs, data, progress=progress)
+        comparison = api.compare(runs, data, reading=reading, progress=progress)
     if out is not None:
         reports.save_comparison(comparison, out)
         message(f"wrote {out}")

@@ -10,7 +10,7 @@ from satchel.cli.result import Result, reports
 from satchel.text.display import visible
 
 
-@reads_files(*READING)
+@reads_files(*(option for option in READING if option != "skip_unlabelled"))
 @reports
 def data(
     name: Annotated[

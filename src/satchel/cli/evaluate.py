@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.metrics import QUALITY, metrics_json, quality_cells, show_metrics
-from satchel.cli.options import Run, reads_files
+from satchel.cli.options import EVALUATION, Run, reads_files
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import Result, reports
 from satchel.errors import SettingsError
@@ -23,9 +23,7 @@ BREAKDOWNS = {"distance": "recall", "length": "by_length", "position": "by_posit
 SIMILARITY_MEASURES = {"concatenated": "joined", "minimum": "least", "maximum": "any pair"}
 
 
-@reads_files(
-    "encoding", "columns", "delimiter", "text_column", "label_column", "tags_column", "source_column", "target_column"
-)
+@reads_files(*EVALUATION)
 @reports
 def evaluate(
     run: Run,

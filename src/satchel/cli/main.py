@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -16,7 +17,7 @@ import typer
 
 import satchel
 from satchel.errors import SatchelError
-from satchel.text.display import safe, visible
+from satchel.text.display import quoted, safe, visible
 from satchel.torchrun import launch
 
 HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
@@ -83,6 +84,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except SatchelError as error:
         text = str(SatchelError(error.cause, error.remedy, where=visible(error.where)))
+        text += _example(group, arguments, getattr(error, "options", ()))
         return _fail(text, error) if launch().is_first else 2
     except BrokenPipeError:
         return _close_stdout()
@@ -111,6 +113,17 @@ def run(arguments: list[str]) -> int:
         print(safe(traceback.format_exc()), file=sys.stderr)
         return _fail("this is a bug in satchel: please report the lines above", code=1)
     return code if isinstance(code, int) else 0
+
+
+def _example(group: Any, arguments: list[str], options: Sequence[str]) -> str:
+    """Return a line with the command and the options that an error suggests; empty if the command lacks one of them."""
+    command = group
+    for argument in arguments:
+        command = getattr(command, "commands", {}).get(argument, command)
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    if not options or any(option.partition(" ")[0] not in flags for option in options):
+        return ""
+    return f"\nfor example: {' '.join(['satchel', *map(quoted, arguments), *options])}"
 
 
 def _close_stdout() -> int:

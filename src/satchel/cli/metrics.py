@@ -78,6 +78,8 @@ def _show_labels(metrics: "ClassificationMetrics") -> None:
     ]
     if metrics.unseen:
         fields.append(("unseen labels", f"{metrics.unseen:,} examples have a label that is not in the training data"))
+    if metrics.unlabelled:
+        fields.append(("skipped rows", f"{metrics.unlabelled:,} without a label"))
     print_fields(fields)
     print()
     reports = sorted(metrics.per_label, key=lambda each: -each.support)

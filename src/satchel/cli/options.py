@@ -28,18 +28,22 @@ TopK = Annotated[int | None, Option(help="Sample from the K most probable tokens
 TopP = Annotated[float | None, Option(help="Sample from the most probable tokens whose probabilities sum to P.")]
 SamplingSeed = Annotated[int, Option(help="Random seed of the sampler.")]
 
+PANEL = "Input format"
 # Options for the format of input files, by the name of the data setting that each of them changes.
 READING = {
     "encoding": "Character encoding of the input (default: utf-8).",
     "encoding_errors": "Undecodable bytes: strict (stop), replace or skip.",
     "columns": "Column names of a table without a header, separated by commas; - skips a column.",
-    "delimiter": "Column separator of .csv files.",
+    "delimiter": "Column separator of .csv files (default: detected).",
     "text_column": "Name of the column with the text.",
     "label_column": "Name of the column with the label.",
     "tags_column": "Name of the column with the tags.",
     "source_column": "Name of the column with the source text.",
     "target_column": "Name of the column with the translation.",
+    "skip_unlabelled": "Skip rows without a label or tags (default: report them and stop).",
 }
+# Options of commands that evaluate runs on a table.
+EVALUATION = tuple(name for name in READING if name != "encoding_errors")
 
 
 def with_options(command: Command, call: Command, added: dict[str, Any], *, replaces: str = "") -> Command:
@@ -63,17 +67,20 @@ def reads_files(*names: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         def call(**values: Any) -> Any:
             reading = {name: values.pop(name) for name in names}
-            reading = {name: value for name, value in reading.items() if value is not None}
+            reading = {name: value for name, value in reading.items() if value not in (None, False)}
             if "columns" in reading:
                 reading["columns"] = reading["columns"].split(",")
             if reading.get("delimiter") == "\\t":
                 reading["delimiter"] = "\t"
             return command(**values, reading=reading)
 
-        panel = "Input format"
-        added = {
-            name: (Annotated[str | None, Option(help=READING[name], rich_help_panel=panel)], None) for name in names
-        }
+        added: dict[str, Any] = {}
+        for name in names:
+            if name == "skip_unlabelled":
+                flag = Option("--skip-unlabelled", help=READING[name], rich_help_panel=PANEL)
+                added[name] = (Annotated[bool, flag], False)
+            else:
+                added[name] = (Annotated[str | None, Option(help=READING[name], rich_help_panel=PANEL)], None)
         return with_options(command, call, added, replaces="reading")
 
     return decorate

@@ -50,10 +50,10 @@ class Predictor:
                 message(note)
             yield prediction
 
-    def column(self, reading: dict[str, Any]) -> str:
-        """Return the name of the column with the input text."""
-        name = f"{self.text_key}_column"
-        return str(reading.get(name, getattr(self.model.settings.data, name)))
+    @property
+    def setting(self) -> str:
+        """Data setting that names the column with the input text."""
+        return f"{self.text_key}_column"
 
 
 def predicts(column: str) -> Callable[[Callable[..., Predictor]], Command]:
@@ -104,12 +104,15 @@ def _predict_text(predictor: Predictor, text: str, as_json: bool) -> None:
 
 def _predict_lines(predictor: Predictor, reading: dict[str, Any]) -> None:
     """Answer each JSON line of standard input before reading the next, for interactive use."""
+    from satchel import config
     from satchel.text import row_files, tables
+    from satchel.text.reading import DataSettings
 
-    column, where = predictor.column(reading), "standard input"
+    where = "standard input"
+    settings = config.build(DataSettings, config.merge(predictor.model.settings.data.model_dump(), reading))
     lines = (decode_utf8(line, f"{where}, line {number}") for number, line in enumerate(sys.stdin.buffer, start=1))
     for row in tables.read_json_lines(lines, where):
-        (prediction,) = predictor(iter([tables.column_text(row, column, where)]))
+        (prediction,) = predictor(iter([tables.column_text(row, predictor.setting, settings, where)]))
         sys.stdout.buffer.write(
             row_files.json_line(row_files.add_predictions(row.cells, predictor.document(prediction)))
         )
@@ -123,18 +126,18 @@ def _open(predictor: Predictor, file: str, reading: dict[str, Any]) -> "Corpus":
     return corpus if "columns" in reading else tables.prefer_header(corpus)
 
 
-def _rows(predictor: Predictor, corpus: "Corpus", column: str) -> Iterator[tuple[dict[str, Any], Any]]:
+def _rows(predictor: Predictor, corpus: "Corpus") -> Iterator[tuple[dict[str, Any], Any]]:
     """Return the cells and the prediction of every row of a file."""
     from satchel.text import row_files
 
-    questions, again = tee(row_files.read_input_rows(corpus, column))
+    questions, again = tee(row_files.read_input_rows(corpus, predictor.setting))
     predictions = predictor(question.text for question in again)
     for question, prediction in zip(questions, predictions, strict=True):
         yield question.cells, prediction
 
 
 def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_json: bool) -> None:
-    rows = _rows(predictor, _open(predictor, file, reading), predictor.column(reading))
+    rows = _rows(predictor, _open(predictor, file, reading))
     if as_json:
         key = predictor.text_key
         emit_json({predictor.key: [{key: getattr(each, key), **predictor.document(each)} for _, each in rows]})
@@ -145,7 +148,7 @@ def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_jso
 
 def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, Any], as_json: bool) -> None:
     """Write the rows of a file with their predictions to another file."""
-    from satchel.text import row_files
+    from satchel.text import columns, row_files
 
     row_files.check_distinct(out, file)
     form = row_files.output_format(out)
@@ -154,7 +157,7 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
     with Progress() as progress:
 
         def rows() -> Iterator[dict[str, Any]]:
-            for number, (cells, prediction) in enumerate(_rows(predictor, corpus, predictor.column(reading)), start=1):
+            for number, (cells, prediction) in enumerate(_rows(predictor, corpus), start=1):
                 progress(f"{number:,} rows", None)
                 predicted = fields(prediction)
                 # A text file contains the first field only.
@@ -164,7 +167,7 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
                     else row_files.add_predictions(cells, predicted)
                 )
 
-        count = row_files.write_rows(out, rows(), delimiter=corpus.settings.delimiter)
+        count = row_files.write_rows(out, rows(), delimiter=columns.find_delimiter(corpus, corpus.sources[0]))
     message(f"wrote {out}: {count:,} rows")
     if as_json:
         emit_json({"input": file, "output": str(out), "rows": count})

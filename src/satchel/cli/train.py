@@ -323,6 +323,8 @@ def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
     elif "rows_by_label" in facts:
         most = max(facts["rows_by_label"])
         fields = [("rows", f"{counts['documents']:,}; the most frequent label occurs {most:,} times")]
+        if unlabelled := facts.get("unlabelled"):
+            fields.append(("skipped rows", f"{unlabelled:,} without a label"))
     fields.append(("target text" if "source_counts" in facts else "training text", size(counts)))
     for file, count in facts["repaired"].items():
         fields.append(("undecodable bytes", f"{visible(file)}: {count:,} sequences repaired"))

@@ -8,6 +8,7 @@ from satchel.datasets.generated import SplitName
 from satchel.datasets.registry import read_dataset
 from satchel.errors import DataError
 from satchel.text import tables
+from satchel.text.columns import table_format
 from satchel.text.reading import Corpus, DataSettings, Task
 from satchel.text.sources import file_source, folder_sources, stdin_source
 
@@ -44,11 +45,20 @@ def infer_task(corpus: Corpus) -> Task:
     """Return the task of a corpus: translate for aligned files, by its columns for a table, else lm."""
     if is_pair(corpus):
         return "translate"
-    source = corpus.sources[0]
-    if len(corpus.sources) > 1 or not tables.table_format(source.name):
+    if len(corpus.sources) > 1 or not table_format(corpus.sources[0].name):
         return "lm"
-    first = next(tables.read_rows(corpus, source), None)
-    return tables.infer_task(first.values, corpus.settings) if first else "lm"
+    return tables.infer_task(corpus)
+
+
+def require_text(corpus: Corpus) -> Corpus:
+    """Return the corpus; raise DataError if it is a table, which is not read as plain text."""
+    if len(corpus.sources) == 1 and table_format(corpus.sources[0].name):
+        raise DataError(
+            "is a table, and language models read plain text",
+            "to use the file as it is, copy it to a file with the extension .txt",
+            where=corpus.sources[0].where,
+        )
+    return corpus
 
 
 def is_pair(corpus: Corpus) -> bool:

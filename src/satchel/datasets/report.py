@@ -16,6 +16,8 @@ from satchel.text.reading import Corpus, DataSettings, Task, lines
 REPORT_EVERY = 100_000
 # Pairs whose lengths in words differ by more than this factor are reported as odd.
 ODD_RATIO = 9
+# Maximum number of line numbers in the report.
+SHOWN_LINES = 10
 
 
 class ReportSettings(Settings):
@@ -88,28 +90,31 @@ def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str,
 
 def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) -> dict[str, Any]:
     settings = corpus.settings
-    annotation = settings.label_column if task == "classify" else settings.tags_column
+    annotation = "label_column" if task == "classify" else "tags_column"
     labels: Counter[str] = Counter()
     labels_of_text: defaultdict[bytes, set[str]] = defaultdict(set)
     lengths: list[int] = []
     words: list[int] = []
     distinct: set[bytes] = set()
-    empty = unlabelled = padded = mismatched = 0
+    unlabelled: list[int] = []
+    empty = padded = mismatched = 0
     source = corpus.sources[0]
-    for number, row in enumerate(tables.read_rows(corpus, source), start=1):
-        text = tables.column_text(row, settings.text_column, source.where)
-        label = tables.column_text(row, annotation, source.where)
+    for number, row in enumerate(tables.read_rows(corpus, source, ("text_column", annotation)), start=1):
+        text = tables.column_text(row, "text_column", settings, source.where)
+        label = tables.label_text(row, annotation, settings)
         empty += not text.strip()
-        unlabelled += not label.strip()
+        if not label.strip() and (task == "classify" or text.strip()):
+            unlabelled.append(row.line)
         padded += label != label.strip()
         if task == "classify":
-            labels[label] += 1
+            labels.update([label] if label.strip() else [])
         else:
             tags = label.split() if " " in label else list(label)
             labels.update(tags)
             mismatched += len(tags) != len(text.split() if " " in label else text)
         distinct.add(_fingerprint(f"{label}\0{text}"))
-        labels_of_text[_fingerprint(text)].add(label)
+        if label.strip():
+            labels_of_text[_fingerprint(text)].add(label)
         lengths.append(len(text))
         words.append(len(text.split()))
         if number % REPORT_EVERY == 0:
@@ -119,7 +124,8 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
         "distinct_labels" if task == "classify" else "distinct_tags": len(labels),
         "labels_seen_once": sum(count == 1 for count in labels.values()),
         "empty_texts": empty,
-        "empty_labels": unlabelled,
+        "empty_labels": len(unlabelled),
+        "lines_of_empty_labels": unlabelled[:SHOWN_LINES],
         "labels_with_outer_spaces": padded,
         "duplicate_rows": len(lengths) - len(distinct),
         "conflicting_texts": sum(len(texts) > 1 for texts in labels_of_text.values()),
@@ -177,7 +183,7 @@ def _texts(corpus: Corpus, task: Task) -> Iterator[str]:
     else:
         source = corpus.sources[0]
         for row in tables.read_rows(corpus, source):
-            yield tables.column_text(row, corpus.settings.text_column, source.where)
+            yield tables.column_text(row, "text_column", corpus.settings, source.where)
 
 
 def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class ClassificationMetrics:
     bins: tuple[Bin, ...]
     coverage: tuple[Coverage, ...]
     confusion: tuple[Confusion, ...]
+    unlabelled: int = 0  # number of skipped rows without a label
 
     @property
     def headline(self) -> str:
@@ -97,6 +98,7 @@ class ClassificationMetrics:
             "macro_f1": self.macro_f1,
             "majority_accuracy": self.majority,
             "unseen_labels": self.unseen,
+            "unlabelled": self.unlabelled,
             "per_label": [asdict(each) for each in self.per_label],
             "calibration": {"expected_error": self.expected_error, "bins": [asdict(each) for each in self.bins]},
             "coverage": [asdict(each) for each in self.coverage],

@@ -25,8 +25,9 @@ from satchel.inspection.hidden_states import HiddenStates
 from satchel.inspection.subject import Subject, json_fields
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
+from satchel.text.columns import table_format
 from satchel.text.reading import Corpus
-from satchel.text.tables import read_tagged, table_format
+from satchel.text.tables import read_tagged
 from satchel.text.words import Word
 
 # Fraction of the rows that is held out, and maximum number of tagged words.

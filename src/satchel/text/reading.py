@@ -31,7 +31,10 @@ class DataSettings(Settings):
     size: int = Field(10_000, ge=1, le=10_000_000, description="generated data: number of training examples")
     length: int = Field(4, ge=1, le=16, description="@ab: length of the strings")
     columns: tuple[str, ...] = Field((), description="column names of a table without a header line; - skips a column")
-    delimiter: str = Field(",", min_length=1, max_length=1, description="column delimiter of .csv files")
+    delimiter: str | None = Field(
+        None, min_length=1, max_length=1, description="column delimiter of .csv files (none: detected)"
+    )
+    skip_unlabelled: bool = Field(False, description="skip rows without a label or tags")
     text_column: str = Field("text", description="column of the text; several columns, separated by commas, are joined")
     label_column: str = Field("label", description="column of the label")
     tags_column: str = Field("tags", description="column of the tags")
@@ -56,8 +59,8 @@ class DataSettings(Settings):
 
     @field_validator("delimiter")
     @classmethod
-    def _check_delimiter(cls, delimiter: str) -> str:
-        if delimiter in '"\r\n':
+    def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        if delimiter is not None and delimiter in '"\r\n':
             raise ValueError("expected one character other than a quote or a line break")
         return delimiter
 
@@ -80,7 +83,8 @@ class Piece(NamedTuple):
 class Corpus:
     """Sources in a fixed order.
 
-    `skipped` is the number of other files in the folder, `repaired` the number of invalid byte sequences per source.
+    `skipped` is the number of other files in the folder, `repaired` the number of invalid byte sequences per source,
+    `unlabelled` the number of rows without a label or tags.
     """
 
     name: str
@@ -88,6 +92,7 @@ class Corpus:
     settings: DataSettings = field(default_factory=lambda: DataSettings())
     skipped: int = 0
     repaired: dict[str, int] = field(default_factory=dict)
+    unlabelled: int = 0
 
     @property
     def size(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from satchel import durable
 from satchel.errors import DataError, SettingsError
 from satchel.text import tables
+from satchel.text.columns import table_format
 from satchel.text.display import json_text
 from satchel.text.reading import Corpus, lines
 
@@ -25,15 +26,18 @@ class InputRow(NamedTuple):
     cells: Cells
 
 
-def read_input_rows(corpus: Corpus, column: str) -> Iterator[InputRow]:
-    """Yield the rows of a table with the text of `column`, or the lines of a text file, including blank lines."""
-    source = corpus.sources[0]
-    if not tables.table_format(source.name):
+def read_input_rows(corpus: Corpus, setting: str) -> Iterator[InputRow]:
+    """Yield the rows of a table, or the lines of a text file, including blank lines.
+
+    `setting` is the data setting that names the column of the text.
+    """
+    source, column = corpus.sources[0], getattr(corpus.settings, setting)
+    if not table_format(source.name):
         for line in lines(corpus.texts(source)):
             yield InputRow(line, {column: line})
         return
-    for row in tables.read_rows(corpus, source):
-        yield InputRow(tables.column_text(row, column, source.where), row.cells)
+    for row in tables.read_rows(corpus, source, (setting,)):
+        yield InputRow(tables.column_text(row, setting, corpus.settings, source.where), row.cells)
 
 
 def add_predictions(cells: Cells, predictions: Mapping[str, Any]) -> Cells:

@@ -2,19 +2,27 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import starmap, zip_longest
-from pathlib import Path
+from itertools import islice, starmap, zip_longest
 from typing import Any, NamedTuple
 
 from satchel.errors import DataError
+from satchel.text.columns import (
+    LARGEST_FIELD,
+    REQUIRED,
+    SAMPLED_ROWS,
+    find_columns,
+    find_delimiter,
+    listing,
+    missing_columns,
+    table_format,
+)
 from satchel.text.reading import SURROGATE, Corpus, DataSettings, Task, lines, lines_with_ends
 from satchel.text.sources import Source
 
-SUFFIXES = (".tsv", ".csv", ".jsonl")
-# Maximum number of characters of a .csv field.
-LARGEST_FIELD = (1 << 31) - 1
+# Maximum number of line numbers in a message.
+SHOWN_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -44,35 +52,41 @@ class TaggedText(NamedTuple):
     line: int
 
 
-def table_format(name: str) -> str:
-    """Return the format given by the extension of a file name: tsv, csv or jsonl; an empty string for others."""
-    suffix = Path(name.removesuffix(".gz")).suffix
-    return suffix[1:] if suffix in SUFFIXES else ""
+def read_rows(corpus: Corpus, source: Source, required: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield the rows of a table; all rows of a .tsv or .csv file have the same columns.
 
-
-def read_rows(corpus: Corpus, source: Source) -> Iterator[Row]:
-    """Yield the rows of a table; all rows of a .tsv or .csv file have the same columns."""
-    form = table_format(source.name)
+    Raise ColumnError if a .tsv or .csv file lacks one of the columns with the names of the data settings `required`.
+    """
+    form, settings = table_format(source.name), corpus.settings
     if form == "jsonl":
         yield from read_json_lines(lines(corpus.texts(source)), source.where)
         return
     rows = _split_lines(corpus, source)
-    names = list(corpus.settings.columns) or next(rows, (1, []))[1]
-    if not names:
+    header_line, names = (0, list(settings.columns)) if settings.columns else next(rows, (1, []))
+    if not any(names):
         raise DataError("is empty, expected a header line and rows", where=source.where)
-    if len(used := [name for name in names if name != "-"]) != len(set(used)):
-        raise DataError(f"found the columns {', '.join(names)}, expected distinct names", where=source.where)
-    cell_names = [f"column_{number}" if name == "-" else name for number, name in enumerate(names, start=1)]
-    for line, values in rows:
+    where = f"{source.where}, line {header_line}" if header_line else source.where
+    if len(used := [name for name in names if name not in ("-", "")]) != len(set(used)):
+        raise DataError(f"found the columns {', '.join(names)}, expected distinct names", where=where)
+    cell_names = [f"column_{number}" if name in ("-", "") else name for number, name in enumerate(names, start=1)]
+
+    def make_row(line: int, values: list[str]) -> Row:
         if len(values) != len(names):
             count = "1 column" if len(values) == 1 else f"{len(values)} columns"
             raise DataError(
-                f"found {count}, expected {len(names)} ({', '.join(names)})",
+                f"found {count}, expected {len(names)} ({listing(names)})",
                 _column_count_remedy(form, len(values) > len(names)),
                 where=f"{source.where}, line {line}",
             )
         cells = dict(zip(cell_names, values, strict=True))
-        yield Row(line, {name: value for name, value in zip(names, values, strict=True) if name != "-"}, cells)
+        return Row(line, {name: cells[name] for name in used}, cells)
+
+    missing = [setting for setting in required if find_columns(used, getattr(settings, setting)) is None]
+    if missing:
+        # Rows with another number of columns give no example values.
+        sample = [make_row(*row).values for row in islice(rows, SAMPLED_ROWS) if len(row[1]) == len(names)]
+        raise missing_columns(used, sample, missing, settings, where, form)
+    yield from starmap(make_row, rows)
 
 
 def _column_count_remedy(form: str, is_too_wide: bool) -> str:
@@ -89,7 +103,7 @@ def _split_lines(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str
         yield from ((n, line.split("\t")) for n, line in enumerate(lines(corpus.texts(source)), start=1) if line)
         return
     csv.field_size_limit(LARGEST_FIELD)
-    reader = csv.reader(lines_with_ends(corpus.texts(source)), delimiter=corpus.settings.delimiter, strict=True)
+    reader = csv.reader(lines_with_ends(corpus.texts(source)), delimiter=find_delimiter(corpus, source), strict=True)
     start = 1
     try:
         for values in reader:
@@ -98,6 +112,9 @@ def _split_lines(corpus: Corpus, source: Source) -> Iterator[tuple[int, list[str
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"is not CSV: {error}", where=f"{source.where}, line {start}") from error
+
+
+# --- JSON Lines ------------------------------------------------------------------------------------------
 
 
 def read_json_lines(json_lines: Iterable[str], name: str) -> Iterator[Row]:
@@ -131,8 +148,10 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def as_text(value: object) -> str:
-    """Return a text unchanged, and other values as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Return a text unchanged, null and NaN as an empty text, and other values as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None or value != value else json.dumps(value, ensure_ascii=False)
 
 
 def _plain(value: object) -> object:
@@ -141,51 +160,100 @@ def _plain(value: object) -> object:
     return [_plain(inner) for inner in value] if isinstance(value, list) else value
 
 
-def infer_task(columns: Iterable[str], settings: DataSettings) -> Task:
-    """Return the task given by the columns of a table; lm if the columns of no other task are present."""
-    names = set(columns)
-    has_text = set(settings.text_column.split(",")) <= names
-    if has_text and settings.label_column in names:
-        return "classify"
-    if has_text and settings.tags_column in names:
-        return "tag"
-    if {settings.source_column, settings.target_column} <= names:
-        return "translate"
-    return "lm"
+# --- texts, labels, tags and pairs -----------------------------------------------------------------------
 
 
-def column_text(row: Row, column: str, where: str) -> str:
-    """Return the value of a column; if `column` lists several, separated by commas, join their values by newlines."""
-    try:
-        return "\n".join(row.values[name] for name in column.split(","))
-    except KeyError as error:
-        raise DataError(
-            f"has no column {error.args[0]}, only {', '.join(row.values)}",
-            "set the column with --text-column, --label-column and so on, or all names with --columns",
-            where=f"{where}, line {row.line}",
-        ) from None
+def infer_task(corpus: Corpus) -> Task:
+    """Return the task given by the columns of a table; raise ColumnError if no task has such columns."""
+    source, settings = corpus.sources[0], corpus.settings
+    rows = list(islice(read_rows(corpus, source), SAMPLED_ROWS))
+    # A .jsonl file may have other columns in each row.
+    names = list(dict.fromkeys(name for row in rows for name in row.values)) or _header(corpus, source)
+    if not names:
+        raise DataError("is empty, expected rows", where=source.where)
+    for task, required in REQUIRED.items():
+        if all(find_columns(names, getattr(settings, setting)) for setting in required):
+            return task
+    missing = [setting for setting in REQUIRED["classify"] if not find_columns(names, getattr(settings, setting))]
+    expected = [" and ".join(getattr(settings, name) for name in required) for required in REQUIRED.values()]
+    cause = f"found the column{'s' if len(names) > 1 else ''} {listing(names)}, expected {', or '.join(expected)}"
+    values, form = [row.values for row in rows], table_format(source.name)
+    hint = "\nfor a language model, save the texts in a .txt file"
+    raise missing_columns(names, values, missing, settings, source.where, form, cause, hint)
+
+
+def _header(corpus: Corpus, source: Source) -> list[str]:
+    """Return the column names of a table without rows; empty for .jsonl files."""
+    if table_format(source.name) == "jsonl":
+        return []
+    return list(corpus.settings.columns) or next(_split_lines(corpus, source), (0, []))[1]
+
+
+def column_text(row: Row, setting: str, settings: DataSettings, where: str) -> str:
+    """Return the value of the column of a data setting; the values of several columns are joined by newlines."""
+    names = find_columns(row.values, getattr(settings, setting))
+    if names is None:
+        raise missing_columns(
+            list(row.values), [row.values], [setting], settings, f"{where}, line {row.line}", table_format(where)
+        )
+    return "\n".join(row.values[name] for name in names)
+
+
+def label_text(row: Row, setting: str, settings: DataSettings) -> str:
+    """Return the label or the tags of a row; empty if the row has none. A row of a .jsonl file may lack the column."""
+    names = find_columns(row.values, getattr(settings, setting))
+    return "\n".join(row.values[name] for name in names or ())
 
 
 def _read_columns(corpus: Corpus, first: str, second: str) -> Iterator[tuple[str, str, int]]:
-    """Yield the values of two columns of a table, and the line of each row."""
-    source = corpus.sources[0]
-    for row in read_rows(corpus, source):
-        yield column_text(row, first, source.where), column_text(row, second, source.where), row.line
+    """Yield the values of the columns of two data settings, and the line of each row."""
+    source, settings = corpus.sources[0], corpus.settings
+    for row in read_rows(corpus, source, (first, second)):
+        values = [column_text(row, setting, settings, source.where) for setting in (first, second)]
+        yield values[0], values[1], row.line
+
+
+def _read_annotated(corpus: Corpus, annotation: str) -> Iterator[tuple[str, str, int]]:
+    """Yield text, label or tags, and line of the rows that have a label or tags.
+
+    After the last row, raise DataError if rows have none, unless `skip_unlabelled` is set.
+    """
+    source, settings = corpus.sources[0], corpus.settings
+    column, sample, unlabelled = getattr(settings, annotation), list[dict[str, str]](), list[int]()
+    is_present = False
+    for row in read_rows(corpus, source, ("text_column", annotation)):
+        sample += [row.values] * (len(sample) < SAMPLED_ROWS)
+        text = column_text(row, "text_column", settings, source.where)
+        is_present = is_present or find_columns(row.values, column) is not None
+        value = label_text(row, annotation, settings)
+        # An empty text has no tags.
+        if value.strip() or (annotation == "tags_column" and not text.strip()):
+            yield text, value, row.line
+        else:
+            unlabelled.append(row.line)
+    if sample and not is_present:
+        names = list(dict.fromkeys(name for values in sample for name in values))
+        raise missing_columns(names, sample, [annotation], settings, source.where, table_format(source.name))
+    corpus.unlabelled = len(unlabelled)
+    if unlabelled and not settings.skip_unlabelled:
+        shown = ", ".join(map(str, unlabelled[:SHOWN_LINES])) + (", ..." if len(unlabelled) > SHOWN_LINES else "")
+        count = "1 row has" if len(unlabelled) == 1 else f"{len(unlabelled):,} rows have"
+        noun = "label" if annotation == "label_column" else "tags"
+        raise DataError(
+            f"{count} no {noun}: line{'' if len(unlabelled) == 1 else 's'} {shown}",
+            f"add the {noun} in column {column}, or skip such rows with --skip-unlabelled",
+            where=source.where,
+        )
 
 
 def read_examples(corpus: Corpus) -> Iterator[Example]:
     """Yield the texts and labels of a table for the task classify."""
-    settings = corpus.settings
-    for label, text, line in _read_columns(corpus, settings.label_column, settings.text_column):
-        if not label.strip():
-            where = f"{corpus.sources[0].where}, line {line}"
-            raise DataError("found an empty label", "add a label, or remove the row", where=where)
-        yield Example(text, label)
+    return (Example(text, label) for text, label, _ in _read_annotated(corpus, "label_column"))
 
 
 def read_tagged(corpus: Corpus) -> Iterator[TaggedText]:
     """Return the texts and tags of a table for the task tag."""
-    return starmap(TaggedText, _read_columns(corpus, corpus.settings.text_column, corpus.settings.tags_column))
+    return starmap(TaggedText, _read_annotated(corpus, "tags_column"))
 
 
 def prefer_header(corpus: Corpus) -> Corpus:
@@ -197,7 +265,7 @@ def prefer_header(corpus: Corpus) -> Corpus:
     if not settings.columns or table_format(source.name) not in ("csv", "tsv"):
         return corpus
     _, first = next(_split_lines(corpus, source), (0, []))
-    if set(settings.text_column.split(",")) <= set(first):
+    if find_columns(first, settings.text_column):
         return replace(corpus, settings=settings.model_copy(update={"columns": ()}))
     return corpus
 
@@ -213,8 +281,7 @@ class TextPair(NamedTuple):
 def read_pairs(corpus: Corpus) -> Iterator[TextPair]:
     """Yield the sources and targets of a table, or the lines of two aligned files with equal numbers of lines."""
     if len(corpus.sources) == 1:
-        columns = corpus.settings.source_column, corpus.settings.target_column
-        yield from starmap(TextPair, _read_columns(corpus, *columns))
+        yield from starmap(TextPair, _read_columns(corpus, "source_column", "target_column"))
         return
     sources, targets = corpus.sources
     pairs = zip_longest(lines(corpus.texts(sources)), lines(corpus.texts(targets)))

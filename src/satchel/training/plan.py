@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from satchel import config
-from satchel.datasets.corpora import infer_task, open_corpus
+from satchel.datasets.corpora import infer_task, open_corpus, require_text
 from satchel.datasets.registry import DATASETS, dataset_for_task
 from satchel.errors import SettingsError
 from satchel.runs.folder import read_config
@@ -106,7 +106,9 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
         choices.choose("model.kind", "ngram", f"only n-gram models have model.{name}")
     choices.choose("model.kind", choices.task.default_kind, f"default for the task {choices.task.name}")
     choices.task.choose_required(choices)
-    choices.settings()
+    settings = choices.settings()
+    if settings.task == "lm" and data != "-":
+        require_text(open_corpus(data, settings.data, settings.training.seed))
     task, size = choices.task, options.get("size")
     if choices.tree["model"]["kind"] != "ngram":
         defaults.choose_network(choices, data, size, is_new=start is None)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from satchel import durable
 from satchel.data.batches import Ints
-from satchel.datasets.corpora import open_corpus
+from satchel.datasets.corpora import open_corpus, require_text
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.text.reading import Corpus, text_pieces
@@ -51,7 +51,8 @@ def valid_corpus(plan: "Plan") -> Corpus | None:
     settings = plan.settings
     if not isinstance(settings.data.valid, str):
         return None
-    return open_corpus(settings.data.valid, settings.data, settings.training.seed, split="valid")
+    corpus = open_corpus(settings.data.valid, settings.data, settings.training.seed, split="valid")
+    return require_text(corpus) if settings.task == "lm" else corpus
 
 
 def fraction(plan: "Plan") -> float:

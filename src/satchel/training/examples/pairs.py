@@ -15,9 +15,9 @@ from satchel.data.tokens import TokenCounts
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
-from satchel.text.reading import Corpus, lines
+from satchel.text.reading import Corpus, DataSettings, lines
 from satchel.text.sources import file_source
-from satchel.text.tables import TextPair, column_text, read_json_lines, read_pairs
+from satchel.text.tables import Row, TextPair, column_text, read_json_lines, read_pairs
 from satchel.text.tokenizer import Tokenizer
 from satchel.training.examples.common import (
     Examples,
@@ -84,7 +84,11 @@ def read_valid_pairs(run: Path) -> list[TextPair]:
         return []
     source, where = file_source(path), str(path)
     rows = read_json_lines(lines(Corpus(where, (source,)).texts(source)), where)
-    return [TextPair(column_text(row, "source", where), column_text(row, "target", where), row.line) for row in rows]
+
+    def value(row: Row, setting: str) -> str:
+        return column_text(row, setting, DataSettings(), where)
+
+    return [TextPair(value(row, "source_column"), value(row, "target_column"), row.line) for row in rows]
 
 
 def _json_line(pair: TextPair) -> bytes:

@@ -131,5 +131,6 @@ def _write(
         "repaired": dict(corpus.repaired),
         "rows_by_label": np.bincount(classes, minlength=len(labels)).tolist(),
         "labels_only_held_out": names[len(labels) :],
+        "unlabelled": corpus.unlabelled + (other.unlabelled if other else 0),
     }
     return Examples(tokenizer, sha256, facts, labels, classes)
