@@ -6,8 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import satchel
 from satchel.data.tagged import tokenize_tagged
 from satchel.errors import DataError, RunError, SettingsError
+from satchel.inspection.targets import next_token
+from satchel.text.display import SPECIAL, visible
+from satchel.text.tokenizer import Tokenizer
 from tests.inspection.conftest import count_ngrams, train
 
 
@@ -69,6 +73,56 @@ def test_the_targets_of_a_tagger_are_tags_of_words(bpe_tagger: Any) -> None:
 )
 def test_a_tag_is_named_by_the_index_of_its_word(bpe_tagger: Any, target: Any, name: str) -> None:
     assert bpe_tagger.attributions("the dogs sat.", target, method="gradient").target == name
+
+
+# --- next tokens ---------------------------------------------------------------------------------------
+
+
+TEXTS = "a dog\tran; naïve “dogs” ran on\n\n\tthe\x85 end <end> <start> \\\\n é \u200b … cat tomcat\n" * 5
+
+
+@pytest.fixture(scope="module", params=["char", "byte", "word", "bpe:300", "unigram:300"])
+def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """A tokenizer with tokens of white space, parts of words, invisible characters and parts of characters."""
+    folder = tmp_path_factory.mktemp("tokens")
+    (folder / "text.txt").write_text(TEXTS, encoding="utf-8")
+    model = satchel.train(folder / "text.txt", model="ngram", tokenizer=request.param, out=folder / "run")
+    return model.tokenizer
+
+
+def test_every_token_is_a_target_by_itself_by_id_and_by_its_text(tokenizer: Tokenizer) -> None:
+    for token in tokenizer.tokens_of(range(tokenizer.boundary + 1)):
+        targets: list[Any] = [token, token.id, np.int64(token.id), f"id:{token.id}"]
+        assert {next_token(tokenizer, target, []) for target in targets} == {token.id}
+        is_spelled_specially = token.role is None and token in SPECIAL.values()
+        for target in (visible(token), visible(token, spaces=True), *([] if is_spelled_specially else [str(token)])):
+            notes: list[str] = []
+            if next_token(tokenizer, target, notes) != token.id:
+                # The same text with a space before it, or with an escape replaced, is another token.
+                assert f"(id:{token.id})" in notes[0], (token, target)
+
+
+def test_white_space_and_parts_of_words_are_targets_of_contributions(bpe_backpack: Any) -> None:
+    newline = int(bpe_backpack.tokenizer.encode("\n").ids[0])
+    for target in ("\n", "\\n", newline, f"id:{newline}"):
+        contributions = bpe_backpack.contributions("The cat", target)
+        assert contributions.target == "\n"
+        assert contributions.notes == bpe_backpack.contributions("The cat").notes
+    for token in bpe_backpack.next("The cat", top=bpe_backpack.tokenizer.size + 1).tokens[::40]:
+        assert bpe_backpack.contributions("The cat", token, "<end>").target == token
+
+
+def test_a_word_follows_the_space_that_ends_the_text(bpe_backpack: Any) -> None:
+    tokens = {str(token) for token in bpe_backpack.tokenizer.tokens_of(range(bpe_backpack.tokenizer.size))}
+    letter = next(token for token in sorted(tokens) if token.isalpha() and f" {token}" in tokens)
+    spaced, joined = (bpe_backpack.contributions(text, letter).target for text in ("The cat sat", "The cat sat "))
+    assert (spaced, joined) == (f" {letter}", letter)
+    with pytest.raises(DataError, match=r"'' is not in the vocabulary\n.*id:N"):
+        bpe_backpack.contributions("The cat", "")
+    with pytest.raises(DataError, match="is not in the vocabulary"):
+        bpe_backpack.contributions("The cat", "\udc80")
+    with pytest.raises(SettingsError, match="token id 99999 does not exist"):
+        bpe_backpack.contributions("The cat", "id:99999")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from satchel.errors import SettingsError
 from satchel.inspection.contributions import above_mean, by_position, label_contributions
 from satchel.inspection.senses import SAMPLED_TOKENS, sample_pieces
 from satchel.inspection.subject import backpack_of, unsupported
-from satchel.inspection.targets import known_ids
+from satchel.inspection.targets import next_token
 from satchel.predictor import Floats
 from satchel.progress import Progress, silent
 from satchel.text.words import words_of
@@ -116,7 +116,7 @@ def _add_next_tokens(
 ) -> None:
     tokenizer, longest = subject.tokenizer, backpack_of(subject).context
     pieces = sample_pieces(subject.tokens_of(data), tokenizer.boundary, longest, SAMPLED_TOKENS, following=1)
-    target_id, versus_id = (None if text is None else known_ids(tokenizer, text)[0] for text in (target, versus))
+    target_id, versus_id = (None if text is None else next_token(tokenizer, text, []) for text in (target, versus))
     for number, piece in enumerate(pieces):
         progress("summing contributions", number / len(pieces))
         words = words_of(tokenizer, piece[:-1].tolist(), as_context=True)

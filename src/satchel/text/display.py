@@ -6,6 +6,7 @@ displayed by name: the document boundary as `<start>` in a context and as `<end>
 """
 
 import json
+import re
 import shlex
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -13,6 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+SPACE = "␣"
+# Escapes in displayed text; a backslash precedes text that is spelled like a special token.
+ESCAPED = re.compile(
+    rf"\\(?:[ntr]|x(?P<byte>[0-9a-f]{{2}})|u\{{(?P<code>[0-9a-f]{{1,6}})\}}|(?=<(?:start|end|unk)>))|{SPACE}"
+)
 # Unicode categories of control, format (bidirectional, joining, zero-width), surrogate, private-use, unassigned,
 # line-separator and paragraph-separator characters.
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -71,6 +77,29 @@ def visible(text: str, spaces: bool = False) -> str:
     return "\\" * is_special_spelling + "".join(_escape(character, spaces) for character in text)
 
 
+def unescaped(text: str) -> list[bytes]:
+    """Return the texts, as UTF-8, that `visible` may have displayed like this; empty if there are no escapes.
+
+    `\\xNN` is a byte of a token that is not valid UTF-8, or an invisible character.
+    """
+    if not ESCAPED.search(text):
+        return []
+    characters = {mark: character for character, mark in ESCAPES.items()}
+
+    def replaced(as_byte: bool) -> bytes:
+        def character(match: re.Match[str]) -> str:
+            byte, code = match["byte"], match["code"]
+            if byte is None and code is None:
+                return characters.get(match[0], " " if match[0] == SPACE else match[0][1:])
+            number = int(byte or code, 16)
+            # Python decodes an invalid byte NN to the surrogate U+DCNN, and encodes that to the byte again.
+            return chr(0xDC00 + number if byte and as_byte and number > 0x7F else min(number, 0x10FFFF))
+
+        return ESCAPED.sub(character, text).encode("utf-8", "surrogateescape" if as_byte else "surrogatepass")
+
+    return list(dict.fromkeys([replaced(as_byte=True), replaced(as_byte=False)]))
+
+
 def safe(text: str) -> str:
     """Return text of several lines with invisible characters escaped, except newlines and tabs."""
     return "".join(character if character in "\n\t" else _escape(character, False) for character in text)
@@ -78,7 +107,7 @@ def safe(text: str) -> str:
 
 def _escape(character: str, spaces: bool) -> str:
     if character == " " and spaces:
-        return "␣"
+        return SPACE
     if character in ESCAPES:
         return ESCAPES[character]
     if unicodedata.category(character) in INVISIBLE:

@@ -168,6 +168,17 @@ class Tokenizer:
             return Token(self.bytes_of(id_).decode("utf-8", "backslashreplace"), id_)
         return Token(self.spellings[id_], id_)
 
+    def id_of(self, text: bytes) -> int | None:
+        """Return the id of the token with exactly this UTF-8 text, or with these bytes; None if there is none."""
+        characters = dict(byte_alphabet())
+        is_bytes = self.kind in BYTE_LEVEL
+        try:
+            spelling = "".join(characters[byte] for byte in text) if is_bytes else text.decode()
+        except UnicodeDecodeError:
+            return None
+        id_: int | None = self._engine.token_to_id(spelling)
+        return None if id_ == self.unknown else id_
+
     def bytes_of(self, id_: int) -> bytes:
         """Return the bytes of a byte-level token."""
         spelling = self.spellings[id_]

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from satchel.inspection.aggregate import Total
     from satchel.inspection.contributions import Contributions
 
+Target = Annotated[
+    str | None,
+    Option(
+        help="Next token, label, or word index and tag (3:NOUN) of the explained logit; default: the most probable. "
+        "A next token is a word (with the space before it), the text of a token, its displayed form "
+        "(\\n, ␣the, \\xe2, <end>) or id:N."
+    ),
+]
+Versus = Annotated[str | None, Option(help="Explain the logit of the target minus the logit of this one.")]
 # Maximum number of rows printed at each end of a sorted table; files and JSON contain all of them.
 MAX_ROWS = 20
 
@@ -25,11 +34,8 @@ MAX_ROWS = 20
 def contributions(
     run: Run,
     text: Text = None,
-    target: Annotated[
-        str | None,
-        Option(help="Next token, label, or word index and tag (3:NOUN) of the logit; default: the most probable."),
-    ] = None,
-    versus: Annotated[str | None, Option(help="Explain the logit of the target minus the logit of this one.")] = None,
+    target: Target = None,
+    versus: Versus = None,
     data: Annotated[
         str | None, Option(help="File instead of TEXT: sum the contributions over all of its texts.")
     ] = None,
@@ -116,10 +122,8 @@ def _show_totals(totals: "list[Total]") -> None:
 def attribution(
     run: Run,
     text: Text = None,
-    target: Annotated[
-        str | None, Option(help="Next token or label whose score is explained; default: the most probable.")
-    ] = None,
-    versus: Annotated[str | None, Option(help="Explain the score of the target minus the score of this one.")] = None,
+    target: Target = None,
+    versus: Versus = None,
     method: Annotated[
         str | None, Option(help="occlusion, gradient, integrated, or for Backpacks exact; default: all.")
     ] = None,
