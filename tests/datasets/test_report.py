@@ -1,10 +1,16 @@
 """Corpus statistics: every number of these small files is counted by hand."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from satchel.datasets.corpora import open_corpus
 from satchel.datasets.report import describe
+from satchel.text import decoding, reading
 from satchel.text.reading import DataSettings
 
 
@@ -64,6 +70,34 @@ def test_the_overlap_of_texts_is_counted_in_lines(tmp_path: Path) -> None:
     assert report(train, valid)["overlap_with_valid"] == {"shared": 2, "of": 4, "percent": 50.0}
     empty = write(tmp_path / "c.txt", "\n")
     assert report(train, empty)["overlap_with_valid"] == {"shared": 0, "of": 0, "percent": 0.0}
+
+
+def test_long_lines_are_described_like_short_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.txt", "one two three\r\none two three\n \r\nfour\tfive one two")
+    expected = report(path, path)
+    monkeypatch.setattr(decoding, "CHUNK", 3)
+    monkeypatch.setattr(reading, "LONGEST_PIECE", 8)
+    monkeypatch.setattr(reading, "SHORTEST_PIECE", 2)
+    assert report(path, path) == expected
+    assert expected["words"] == 10
+    assert expected["overlap_with_valid"]["percent"] == 100
+
+
+def test_memory_does_not_grow_with_the_length_of_a_line(tmp_path: Path) -> None:
+    program = """
+import sys
+from satchel.cli.main import run
+assert run(["data", sys.argv[1], "--json"]) == 0
+(peak,) = (line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(peak, file=sys.stderr)
+"""
+    peaks = []
+    for megabytes in (2, 24):
+        path = write(tmp_path / "line.txt", "one two three, " * (megabytes << 16))
+        done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout)["lines"] == 1
+        peaks.append(int(done.stderr.split()[-1]) / 1024)
+    assert peaks[1] < peaks[0] + 10
 
 
 def test_the_statistics_of_labelled_rows(tmp_path: Path) -> None:

@@ -43,6 +43,23 @@ def test_lines_do_not_depend_on_the_chunks(chunks: list[str]) -> None:
     assert "".join(reading.lines_with_ends(chunks)) == text
 
 
+@given(st.lists(st.text("ab \r\n", max_size=5), max_size=6))
+def test_lines_in_parts_are_the_lines(chunks: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "LONGEST_PIECE", 2)
+        assert list(map("".join, reading.lines_in_parts(chunks))) == list(lines(chunks))
+        corpus = Corpus("x", (bytes_source("x", "".join(chunks).encode()),))
+        documents = list[str]()
+        text = ""
+        for piece in corpus.pieces("line"):
+            text += piece.text
+            if piece.ends:
+                documents.append(text)
+                text = ""
+    assert documents == [line for line in lines(chunks) if line.strip()]
+    assert not text
+
+
 def test_a_stream_keeps_its_line_ends() -> None:
     corpus = Corpus("x", (bytes_source("x", b"a\r\nb\rc\n"),))
     assert "".join(piece.text for piece in corpus.pieces()) == "a\r\nb\rc\n"

@@ -1,8 +1,9 @@
 """Statistics of a corpus before training: counts, duplicates, conflicting labels, overlap with validation data."""
 
 import hashlib
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from satchel.config import Settings
 from satchel.datasets.corpora import infer_task
 from satchel.text import tables
-from satchel.text.reading import Corpus, DataSettings, Task, lines
+from satchel.text.reading import Corpus, DataSettings, Task, lines_in_parts, split_pieces
 
 # Number of lines or rows between two progress messages.
 REPORT_EVERY = 100_000
@@ -41,7 +42,7 @@ def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], Non
     if corpus.repaired:
         report["repaired_byte_sequences"] = sum(corpus.repaired.values())
     if valid is not None:
-        report["overlap_with_valid"] = _overlap(_texts(corpus, task), _texts(valid, task))
+        report["overlap_with_valid"] = _overlap(_fingerprints(corpus, task), _fingerprints(valid, task))
     return report
 
 
@@ -51,7 +52,7 @@ def describe(corpus: Corpus, valid: Corpus | None, progress: Callable[[str], Non
 def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str, Any]:
     words: Counter[str] = Counter()
     characters: Counter[str] = Counter()
-    lengths: list[int] = []
+    lengths = array("q")
     distinct: set[bytes] = set()
     blank = 0
 
@@ -60,15 +61,22 @@ def _describe_text(corpus: Corpus, progress: Callable[[str], None]) -> dict[str,
             characters.update(chunk)
             yield chunk
 
-    for line in (line for source in corpus.sources for line in lines(counted(corpus.texts(source)))):
-        words.update(line.split())
-        if not line.strip():
-            blank += 1
-            continue
-        lengths.append(len(line))
-        distinct.add(_fingerprint(line))
-        if len(lengths) % REPORT_EVERY == 0:
-            progress(f"reading: {len(lengths):,} lines")
+    for source in corpus.sources:
+        for parts in lines_in_parts(counted(corpus.texts(source))):
+            length, digest, is_blank = 0, _digest(), True
+            # Pieces end between words.
+            for piece in split_pieces(parts):
+                words.update(piece.split())
+                length += len(piece)
+                digest.update(_encoded(piece))
+                is_blank = is_blank and not piece.strip()
+            if is_blank:
+                blank += 1
+                continue
+            lengths.append(length)
+            distinct.add(digest.digest())
+            if len(lengths) % REPORT_EVERY == 0:
+                progress(f"reading: {len(lengths):,} lines")
     return {
         "lines": len(lengths),
         "blank_lines": blank,
@@ -116,7 +124,7 @@ def _describe_rows(corpus: Corpus, task: Task, progress: Callable[[str], None]) 
         if label.strip():
             labels_of_text[_fingerprint(text)].add(label)
         lengths.append(len(text))
-        words.append(len(text.split()))
+        words.append(_word_count(text))
         if number % REPORT_EVERY == 0:
             progress(f"reading: {number:,} rows")
     report = {
@@ -151,8 +159,8 @@ def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
         empty_source += not source.strip()
         empty_target += not target.strip()
         same += source == target
-        sources.append(len(source.split()))
-        targets.append(len(target.split()))
+        sources.append(_word_count(source))
+        targets.append(_word_count(target))
         short, long = sorted((sources[-1], targets[-1]))
         odd += 0 < short * ODD_RATIO < long
         distinct.add(_fingerprint(f"{source}\0{target}"))
@@ -173,22 +181,28 @@ def _describe_pairs(pairs: Iterable[tables.TextPair]) -> dict[str, Any]:
 # --- overlap ----------------------------------------------------------------------------------------------
 
 
-def _texts(corpus: Corpus, task: Task) -> Iterator[str]:
-    """Yield the texts that are compared: the lines that are not blank, the texts of rows, or the sources of pairs."""
+def _fingerprints(corpus: Corpus, task: Task) -> Iterator[bytes]:
+    """Yield fingerprints of the lines that are not blank, of the texts of rows, or of the sources of pairs."""
     if task == "lm":
         for source in corpus.sources:
-            yield from (line for line in lines(corpus.texts(source)) if line.strip())
+            for parts in lines_in_parts(corpus.texts(source)):
+                digest, is_blank = _digest(), True
+                for part in parts:
+                    digest.update(_encoded(part))
+                    is_blank = is_blank and not part.strip()
+                if not is_blank:
+                    yield digest.digest()
     elif task == "translate":
-        yield from (pair.source for pair in tables.read_pairs(corpus))
+        yield from (_fingerprint(pair.source) for pair in tables.read_pairs(corpus))
     else:
         source = corpus.sources[0]
         for row in tables.read_rows(corpus, source):
-            yield tables.column_text(row, "text_column", corpus.settings, source.where)
+            yield _fingerprint(tables.column_text(row, "text_column", corpus.settings, source.where))
 
 
-def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:
-    train_fingerprints = {_fingerprint(text) for text in train}
-    is_shared = [_fingerprint(text) in train_fingerprints for text in valid]
+def _overlap(train: Iterable[bytes], valid: Iterable[bytes]) -> dict[str, Any]:
+    train_fingerprints = set(train)
+    is_shared = [fingerprint in train_fingerprints for fingerprint in valid]
     shared, total = sum(is_shared), len(is_shared)
     return {"shared": shared, "of": total, "percent": round(100 * shared / max(1, total), 2)}
 
@@ -196,11 +210,24 @@ def _overlap(train: Iterable[str], valid: Iterable[str]) -> dict[str, Any]:
 # --- lengths and duplicates -----------------------------------------------------------------------------
 
 
+def _word_count(text: str) -> int:
+    """Return the number of words, without a list of all of them."""
+    return sum(len(piece.split()) for piece in split_pieces([text]))
+
+
 def _fingerprint(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return _digest(_encoded(text)).digest()
 
 
-def _quantiles(lengths: list[int]) -> dict[str, int]:
+def _digest(data: bytes = b"") -> "hashlib.blake2b":
+    return hashlib.blake2b(data, digest_size=8)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _quantiles(lengths: Sequence[int]) -> dict[str, int]:
     if not lengths:
         return {}
     return {

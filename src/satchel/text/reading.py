@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator
@@ -129,7 +130,12 @@ class Corpus:
             if rule == "file":
                 yield from document_pieces(self.texts(source))
             else:
-                yield from text_pieces(line for line in lines(self.texts(source)) if line.strip())
+                for parts in lines_in_parts(self.texts(source)):
+                    blank = list[str]()
+                    for part in parts:
+                        if part.strip():
+                            yield from document_pieces(chain(blank, [part], parts))
+                        blank.append(part)
 
 
 def text_pieces(texts: Iterable[str]) -> Iterator[Piece]:
@@ -185,19 +191,65 @@ def split_pieces(chunks: Iterable[str]) -> Iterator[str]:
 def lines(chunks: Iterable[str]) -> Iterator[str]:
     """Yield the lines without line ends: a newline, or a carriage return and a newline."""
     for line in lines_with_ends(chunks):
-        yield line.removesuffix("\r\n") if line.endswith("\r\n") else line.removesuffix("\n")
+        yield _without_end(line)
 
 
-def lines_with_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the lines with their line ends."""
+def _without_end(line: str) -> str:
+    return line.removesuffix("\r\n") if line.endswith("\r\n") else line.removesuffix("\n")
+
+
+def lines_in_parts(chunks: Iterable[str]) -> Iterator[Iterator[str]]:
+    """Yield the lines without line ends, each as an iterator of parts, which bounds the memory of long lines.
+
+    Each line must be read before the next one.
+    """
+    parts = _line_parts(lines_with_ends(chunks, LONGEST_PIECE))
+    for part, ends in parts:
+        yield iter([part]) if ends else chain([part], _rest(parts))
+
+
+def _line_parts(parts: Iterable[str]) -> Iterator[Piece]:
+    """Yield parts of lines without line ends."""
+    held_back = ""
+    is_open = False
+    for part in parts:
+        text = held_back + part
+        if is_open := not text.endswith("\n"):
+            # A carriage return at the end of a part may belong to the line end.
+            held_back = "\r" if text.endswith("\r") else ""
+            yield Piece(text.removesuffix("\r"), False)
+        else:
+            held_back = ""
+            yield Piece(_without_end(text), True)
+    if is_open:
+        yield Piece(held_back, True)
+
+
+def _rest(parts: Iterator[Piece]) -> Iterator[str]:
+    """Yield the parts of a line up to its end."""
+    for part, ends in parts:
+        yield part
+        if ends:
+            return
+
+
+def lines_with_ends(chunks: Iterable[str], longest: int | None = None) -> Iterator[str]:
+    """Yield the lines with their line ends; lines of more than `longest` characters are yielded in parts."""
     pending: list[str] = []
+    length = 0
     for chunk in chunks:
         *complete, rest = chunk.split("\n")
         for line in complete:
             pending += [line, "\n"]
             yield "".join(pending)
             pending.clear()
+            length = 0
         if rest:
             pending.append(rest)
+            length += len(rest)
+        if longest is not None and length > longest:
+            yield "".join(pending)
+            pending.clear()
+            length = 0
     if pending:
         yield "".join(pending)
