@@ -174,7 +174,7 @@ def outcome(run: Path) -> Outcome:
     """Return the final state of a run."""
     last = checkpoints(run)[-1]
     progress = json.loads((last / checkpoint.PROGRESS).read_bytes())
-    del progress["seconds"]
+    del progress["seconds"], progress["time"]
     state = {name: sha256((last / name).read_bytes()) for name in (checkpoint.MODEL, checkpoint.OPTIMIZER)}
     return Outcome(
         sha256((run / "model.safetensors").read_bytes()),

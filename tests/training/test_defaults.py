@@ -1,6 +1,6 @@
 """Default settings: derived from the amount of data, the time budget and the task, with reasons."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,12 @@ def plan(text: Path, **options: Any) -> Any:
 
 
 def test_more_time_or_more_tokens_never_give_a_smaller_network() -> None:
-    for vocabulary in (100, 8000):
-        by_time = [SHAPES.index(time_budget(minutes).shape(vocabulary)) for minutes in (0.1, 1, 5, 20, 100, 1000)]
+    for kind, vocabulary in product(("transformer", "lstm", "rnn", "dan"), (100, 8000)):
+        minutes = (0.1, 1, 5, 20, 100, 1000)
+        by_time = [time_budget(each).size(kind, vocabulary).parameters for each in minutes]
         assert by_time == sorted(by_time)
         assert by_time[0] < by_time[-1]
-        by_tokens = [SHAPES.index(Budget(tokens=count).shape(vocabulary)) for count in (1e4, 1e6, 1e8, 1e10)]
+        by_tokens = [Budget(tokens=count).size(kind, vocabulary).parameters for count in (1e4, 1e6, 1e8, 1e10)]
         assert by_tokens == sorted(by_tokens)
 
 

@@ -167,7 +167,7 @@ def test_a_resumed_classifier_or_tagger_equals_an_uninterrupted_one_to_the_bit(
     last = "checkpoints/step-0000000011/model.safetensors"
     assert (tmp_path / "uninterrupted" / last).read_bytes() == (tmp_path / "resumed" / last).read_bytes()
     lines = [json.loads(line) for line in (tmp_path / "resumed" / "metrics.jsonl").read_text().strip().split("\n")]
-    assert {"step", "seconds", "train_loss", "valid_loss", "valid_accuracy"} == set(lines[-1])
+    assert {"step", "seconds", "wall_seconds", "train_loss", "valid_loss", "valid_accuracy"} == set(lines[-1])
 
 
 # --- initial weights from another run ------------------------------------------------------------

@@ -93,6 +93,7 @@ TASKS = {
             model=Tagger,
             network=_tagging,
             write_examples=write_tagged_rows,
+            choose_defaults=defaults.choose_tagger,
             choose_format=defaults.choose_tag_unit,
         ),
         ModelTask(

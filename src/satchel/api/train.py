@@ -1,5 +1,6 @@
 """Train a model, resume a training, or run a plan."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -17,6 +18,8 @@ from satchel.errors import RunError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.torchrun import launch
+from satchel.training.clock import Clock
+from satchel.training.defaults import baseline_seconds
 from satchel.training.plan import Plan, PlanOptions, TrainOptions, default_out, make_plan
 from satchel.training.report import Hooks, TrainReport, ignore
 
@@ -42,6 +45,7 @@ class _ResumeOptions(TypedDict, total=False):
     on_start: Callable[[], None]
     on_end: Callable[[], None]
     interruptible: Callable[[], AbstractContextManager[None]]
+    clock: Clock | None
 
 
 def plan(data: str | Path, **options: Unpack[PlanOptions]) -> Plan:
@@ -131,7 +135,8 @@ def train(
         "start": start,
         "settings": settings,
     }
-    return run_plan(make_plan(TASKS, data, options), out=out, force=force, progress=progress)
+    clock = Clock()
+    return run_plan(make_plan(TASKS, data, options), out=out, force=force, progress=progress, clock=clock)
 
 
 @suggest_keywords
@@ -146,18 +151,20 @@ def run_plan(
     on_start: Callable[[], None] = ignore,
     on_end: Callable[[], None] = ignore,
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
+    clock: Clock | None = None,
 ) -> AnyModel:
     """Train as planned and return the model; see `train` and `resume` for the options.
 
-    The run folder is complete or absent at any time; that of a network is written before its first step.
+    The run folder is complete or absent at any time; that of a network is written before its first step. The limit
+    `training.minutes` counts from the start of `clock`, by default from this call.
     """
     target = Path(out) if out is not None else default_out(plan.data)
-    hooks = Hooks(progress, note, should_stop, on_start, on_end, interruptible)
+    hooks = Hooks(progress, note, should_stop, on_start, on_end, interruptible, clock or Clock())
     report, predictor = plan.task.family(plan.settings.model.kind).train(plan, target, hooks, force=force)
     if predictor is None:
         return _evaluated(report, hooks, plan.custom_encoder)
     model = new_model(predictor, runs.open_run(target))
-    model.report = report
+    model.report = replace(report, wall_seconds=hooks.clock.elapsed())
     return model
 
 
@@ -183,6 +190,7 @@ def resume(
     on_start: Callable[[], None] = ignore,
     on_end: Callable[[], None] = ignore,
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
+    clock: Clock | None = None,
 ) -> AnyModel:
     """Continue an interrupted training of a network. The result equals that of an uninterrupted training, bit by bit.
 
@@ -197,11 +205,12 @@ def resume(
         on_end: A function that is called after the last save, before the evaluation.
         interruptible: A function that returns a context manager. In its context, a signal handler may raise
             StopRequested: the training abandons the current step or validation, saves and stops.
+        clock: The clock of the command, whose time counts towards `training.minutes`. Default: started by this call.
 
     Returns:
         A LanguageModel, Classifier, Tagger or Translator, according to the task of the run.
     """
-    path, hooks = Path(run), Hooks(progress, note, should_stop, on_start, on_end, interruptible)
+    path, hooks = Path(run), Hooks(progress, note, should_stop, on_start, on_end, interruptible, clock or Clock())
     config = runs.read_config(path)
     check_task(config, task, path)
     settings: Any = read_settings(config, path)
@@ -219,6 +228,26 @@ def _evaluated(report: TrainReport, hooks: Hooks, custom_encoder: CustomEncoder)
     # After an interruption the user does not want to wait for an evaluation.
     if has_valid and launch().is_first and report.stopped != "interrupted":
         hooks.progress("evaluating", None)
-        report = replace(report, valid=model.evaluate(), baseline=model.ngram_baseline(hooks.progress))
-    model.report = report
+        report = _with_metrics(report, model, hooks)
+    model.report = replace(report, wall_seconds=hooks.clock.elapsed())
     return model
+
+
+def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainReport:
+    """Return the report with the metrics of the model and its baseline, as far as the time limit permits."""
+    settings: Any = model.settings
+    limit, notes = settings.training.validation_tokens, list(report.notes)
+    evaluated, command = model, f"satchel evaluate {shlex.quote(report.run)}"
+    if limit is not None and not hooks.clock.fits(report.evaluation_seconds):
+        evaluated = new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=limit))
+        notes.append(
+            f"the validation metrics are those of a sample of the held-out data, because --minutes leaves no time for "
+            f"all of it (about {report.evaluation_seconds:,.0f} s); for all of it: {command}"
+        )
+    valid, baseline = evaluated.evaluate(progress=hooks.progress), None
+    seconds = baseline_seconds(model.run, model.tokenizer.kind)
+    if seconds < 1 or hooks.clock.fits(seconds):
+        baseline = evaluated.ngram_baseline(hooks.progress)
+    else:
+        notes.append(f"no n-gram baseline: counting takes about {seconds:,.0f} s, for which --minutes leaves no time")
+    return replace(report, valid=valid, baseline=baseline, notes=tuple(notes))

@@ -278,12 +278,12 @@ class Translator(Model):
         if data is None:
             if not (self.folder / runs.VALID_PAIRS).exists():
                 raise self._no_valid_data()
-            return read_valid_pairs(self.folder)
+            return read_valid_pairs(self._files)
         return require_rows(read_pairs(self.table(data, reading)), str(data), "pairs")
 
     def excerpt(self, characters: int) -> str:
         """Return the start of the first held-out source; empty if there is none."""
-        pairs = read_valid_pairs(self.folder)
+        pairs = read_valid_pairs(self._files)
         return pairs[0].source[:characters] if pairs else ""
 
     @classmethod

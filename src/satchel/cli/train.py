@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -31,6 +32,12 @@ NEXT = {
     "tag": "tag {run} 'a text'",
     "translate": "translate {run} 'a text'",
 }
+# Settings of the options with the same name, as named in errors.
+FLAGS = {
+    "task": "task", "model": "model.kind", "valid": "data.valid", "minutes": "training.minutes",
+    "steps": "training.steps", "epochs": "training.epochs", "seed": "training.seed", "threads": "training.threads",
+    "device": "training.device",
+}  # fmt: skip
 # Parameters that can be combined with --resume.
 RESUME_PARAMETERS = ("resume", "as_json")
 
@@ -77,18 +84,22 @@ def train(
 ) -> None:
     """Train a model on texts or a table, write it as a run folder, and print training and validation metrics."""
     from satchel import api, config
+    from satchel.training.clock import Clock
 
+    clock = Clock()
     if (data is None) == (resume is None):
         raise SettingsError("expected either DATA or --resume", "name the training data, or a run to resume")
     if resume is not None:
         _check_resume_options(context)
-        trained, stop = run_training(partial(api.resume, resume))
+        trained, stop = run_training(partial(api.resume, resume, clock=clock))
         message(*(trained.report.reasons if trained.report else ()))
         _finish(trained, stop, as_json)
         return
     assert data is not None
     tree = config.parse_assignments(settings or [])
-    plan = api.plan(
+    plan = _name_flags(
+        context,
+        api.plan,
         data,
         task=task,
         model=model,
@@ -109,8 +120,20 @@ def train(
         _show_plan(plan, as_json)
         return
     message(*plan.reasons)
-    trained, stop = run_training(partial(api.run_plan, plan, out=out, force=force))
+    trained, stop = run_training(partial(api.run_plan, plan, out=out, force=force, clock=clock))
     _finish(trained, stop, as_json)
+
+
+def _name_flags(context: typer.Context, function: "Callable[..., Plan]", *arguments: Any, **options: Any) -> "Plan":
+    """Call a function; errors in settings that were given as flags name the flags."""
+    try:
+        return function(*arguments, **options)
+    except SettingsError as error:
+        for flag, key in FLAGS.items():
+            source = context.get_parameter_source(flag)
+            if source is not None and source.name == "COMMANDLINE":
+                error.cause = re.sub(rf"^{re.escape(key)}(?=[:=])", f"--{flag}", error.cause, flags=re.MULTILINE)
+        raise
 
 
 def _check_resume_options(context: typer.Context) -> None:
@@ -252,12 +275,14 @@ def _document(trained: "AnyModel") -> dict[str, Any]:
         "parameters": report.parameters,
         "steps": report.steps,
         "seconds": round(report.seconds, 3),
+        "wall_seconds": round(report.wall_seconds, 3),
         "tokens_per_second": round(report.tokens_per_second, 1),
         "train_loss": report.train_loss,
         "valid": metrics_json(trained, report.valid) if report.valid is not None else None,
         "stopped": report.stopped,
         "saved_step": report.saved_step,
         "failed_save": report.failed_save or None,
+        "notes": list(report.notes),
     }
 
 
@@ -295,13 +320,14 @@ def show_report(trained: "AnyModel") -> None:
         fields.append(("validation", report.valid.headline))
     if report.baseline:
         fields.append(("n-gram baseline", f"{report.baseline.headline} (same data and tokenizer)"))
-    fields.append(("time", f"{report.seconds:.1f} s"))
+    part = f", training steps {report.seconds:.1f} s" if is_network else ""
+    fields.append(("time", f"{report.wall_seconds:.1f} s{part}"))
     print(f"{visible(report.run)}: {_description(trained)}")
     print_fields(fields)
     sees_targets = getattr(trained, "sees_targets", False)
     command = ("evaluate {run}" if sees_targets else NEXT[trained.settings.task]).format(run=quoted(report.run))
     also = f"; satchel senses {quoted(report.run)} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
-    message(f"next: satchel {command}{also}")
+    message(*report.notes, f"next: satchel {command}{also}")
 
 
 def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ import satchel
 from satchel import durable, tensors
 from satchel.data.batches import NO_TARGET, Ints
 from satchel.data.examples import read_classes
+from satchel.data.samples import sample_documents, sample_stream
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import RunError
 from satchel.text.reading import Task
@@ -226,6 +227,7 @@ class RunFolder:
     config: RunConfig
     tokenizer: Tokenizer
     source_tokenizer: Tokenizer  # of a translator's sources; otherwise the same object as `tokenizer`
+    held_out_limit: int | None = None  # maximum number of held-out tokens; more are represented by a sample
 
     @property
     def all_labels(self) -> tuple[str, ...]:
@@ -251,13 +253,30 @@ class RunFolder:
         return open_tokens(self.path / name, tokenizer=tokenizer)
 
     def valid_tokens(self) -> TokenFile | None:
-        """Return the held-out tokens, or None if there are none."""
-        return self.tokens(VALID_TOKENS) if (self.path / VALID_TOKENS).exists() else None
+        """Return the held-out tokens, or a sample of them if `held_out_limit` is less; None if there are none."""
+        if not (self.path / VALID_TOKENS).exists():
+            return None
+        tokens = self.tokens(VALID_TOKENS)
+        if self.held_out_limit is None or tokens.counts.tokens <= self.held_out_limit:
+            return tokens
+        if tokens.ids[-1] != self.tokenizer.boundary:
+            return sample_stream(tokens, self.tokenizer, self.held_out_limit)
+        return self._sample(tokens, self.held_out_limit)[0]
+
+    def _sample(self, tokens: TokenFile, limit: int) -> tuple[TokenFile, Ints, Ints]:
+        settings = self.config.settings
+        line_ends = settings["data"]["documents"] == "line" and self.config.task == "lm"
+        return sample_documents(tokens, self.tokenizer, limit, settings["training"]["seed"], line_ends=line_ends)
 
     def classes(self, name: str, tokens: TokenFile, *, per_token: bool) -> Ints:
         """Return the class id of each text of a token file, or of each token, NO_TARGET for tokens without a tag."""
-        rows, least = (len(tokens.ids), NO_TARGET) if per_token else (tokens.counts.documents, 0)
-        return read_classes(self.path / name, rows, len(self.all_labels), least)
+        selection: Ints | slice = slice(None)
+        if name == VALID_CLASSES and self.held_out_limit is not None:
+            tokens = self.tokens(VALID_TOKENS)
+            _, rows, positions = self._sample(tokens, self.held_out_limit)
+            selection = positions if per_token else rows
+        count, least = (len(tokens.ids), NO_TARGET) if per_token else (tokens.counts.documents, 0)
+        return read_classes(self.path / name, count, len(self.all_labels), least)[selection]
 
 
 def open_run(path: Path) -> RunFolder:

@@ -47,7 +47,7 @@ class RunCallbacks:
     def stepped(self, state: loop.TrainingState, done: float) -> None:
         """Report the progress after a step."""
         rate = state.tokens / max(state.seconds, 1e-9)
-        left = state.seconds * (1 - done) / max(done, 1e-9)
+        left = (state.time.elapsed - state.time.prepared) * (1 - done) / max(done, 1e-9)
         bits = ""
         if self._bytes_per_token:
             bits = f" ({state.loss / self._bytes_per_token / np.log(2):.3f} bits/byte)"
@@ -60,6 +60,7 @@ class RunCallbacks:
         metrics: dict[str, Any] = {
             "step": state.step,
             "seconds": state.seconds,
+            "wall_seconds": state.time.elapsed,
             "train_loss": state.loss,
             "valid_loss": result.loss,
         }

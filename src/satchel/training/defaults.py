@@ -6,7 +6,7 @@ give the same settings.
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -15,11 +15,13 @@ from satchel import config
 from satchel.data.tagged import has_character_tags
 from satchel.datasets.corpora import open_corpus
 from satchel.datasets.registry import DATASETS
+from satchel.runs.folder import RunConfig
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.tokenizer_training import default_size
-from satchel.training.task import Choices
+from satchel.training.counting import counting_seconds
+from satchel.training.task import NETWORK_KINDS, Choices
 
 # Training time if no budget is given.
 DEFAULT_MINUTES = 5.0
@@ -38,6 +40,9 @@ FEW_EPOCHS, SEVERAL_EPOCHS, MANY_EPOCHS = 2, 8, 20
 MOST_COUNTED = 20_000_000
 # Approximate number of optimizer steps of a training.
 UPDATES = 2000
+# Number of validations of a training, the fraction of the training time that they may take together, and the smallest
+# number of held-out tokens of a validation.
+VALIDATIONS, VALIDATION_SHARE, LEAST_VALIDATION = 20, 0.1, 8192
 # Assumed number of characters of standard input.
 STDIN_CHARACTERS = 1_000_000
 # Assumed compression ratio of .gz files.
@@ -75,6 +80,40 @@ SHAPES = tuple(
 )
 
 
+# Sizes of networks without attention: width, and number of recurrent layers.
+WIDTHS = (64, 96, 128, 192, 256, 384, 512)
+RECURRENT_SIZES = (*((width, 1) for width in WIDTHS[:5]), (384, 2), (512, 2), (650, 2), (1024, 2))
+# Number of matrices per direction of a recurrent cell that multiply the input, and of those that multiply the state.
+CELL_MATRICES = {"rnn": 1, "gru": 3, "lstm": 4}
+# Minimum number of epochs of a classifier or tagger within the time; a larger network would be trained on fewer.
+LABEL_EPOCHS = 4
+# Smallest batch in rows, and in tokens.
+LEAST_ROWS, LEAST_BATCH = 16, 1 << 10
+
+
+class Size(NamedTuple):
+    """A size of a network: its model settings, and the number of parameters without those of the vocabulary."""
+
+    settings: dict[str, int]
+    parameters: int
+
+    def with_logits(self, vocabulary: int) -> int:
+        """Return the number of parameters with those of the logits."""
+        return self.parameters + vocabulary * self.settings["width"]
+
+
+def network_sizes(kind: str) -> list[Size]:
+    """Return the sizes of a kind of network in ascending order."""
+    if kind in ATTENTION_KINDS:
+        return [Size(shape._asdict(), shape.parameters(0)) for shape in SHAPES]
+    if kind in CELL_MATRICES:
+        matrices = 2 * CELL_MATRICES[kind]
+        return [
+            Size({"width": width, "layers": layers}, matrices * layers * width**2) for width, layers in RECURRENT_SIZES
+        ]
+    return [Size({"width": width}, 4 * width**2) for width in WIDTHS]
+
+
 @dataclass(frozen=True)
 class Budget:
     """The length of a training: floating point operations, or tokens."""
@@ -97,9 +136,13 @@ class Budget:
         assert self.tokens is not None
         return self.tokens
 
-    def shape(self, vocabulary: int) -> Shape:
-        """Return the shape whose number of parameters is nearest to the best one."""
-        return min(SHAPES, key=lambda shape: abs(math.log(shape.parameters(vocabulary) / self.parameters)))
+    def size(self, kind: str, vocabulary: int) -> Size:
+        """Return the size of a language model whose number of parameters is nearest to the best one."""
+
+        def distance(size: Size) -> float:
+            return abs(math.log(size.with_logits(vocabulary) / self.parameters))
+
+        return min(network_sizes(kind), key=distance)
 
 
 def time_budget(minutes: float, device: str = "cpu", threads: int = 0) -> Budget:
@@ -129,9 +172,24 @@ def ngram_order(kind: str) -> int:
     return 7 if kind in ("char", "byte") else 5
 
 
+def baseline_seconds(run: RunConfig, tokenizer_kind: str) -> float:
+    """Return the expected time of counting the n-gram model that a language model or classifier is compared with."""
+    if run.task not in ("lm", "classify") or run.settings["model"].get("ngram"):
+        return 0.0
+    return counting_seconds(run.facts["counts"]["tokens"], ngram_order(tokenizer_kind))
+
+
 def _characters(corpus: Corpus) -> int:
     """Return the approximate number of characters of a corpus from its file sizes."""
     return sum(source.size * (GZIP_RATIO if source.name.endswith(".gz") else 1) for source in corpus.sources)
+
+
+def _size(choices: Choices, data: str) -> int:
+    """Return the approximate number of characters of data; generated data is generated once."""
+    if data not in choices.sizes:
+        settings = config.build(DataSettings, choices.group("data"))
+        choices.sizes[data] = STDIN_CHARACTERS if data == "-" else _characters(open_corpus(data, settings))
+    return choices.sizes[data]
 
 
 def _choose_vocabulary(choices: Choices, characters: int, tokenizer: Tokenizer | None) -> tuple[str, int]:
@@ -141,13 +199,20 @@ def _choose_vocabulary(choices: Choices, characters: int, tokenizer: Tokenizer |
     kind = choices.settings().tokenizer.kind
     if kind in ("bpe", "unigram"):
         choices.choose("tokenizer.size", default_size(characters), f"for a text of {characters:,} characters")
-    return kind, choices.group("tokenizer").get("size") or {"char": 100, "byte": 256}.get(kind, 20_000)
+    return kind, _vocabulary(choices, kind, None)
 
 
-def _choose_shape(choices: Choices, shape: Shape, reason: str) -> None:
+def _vocabulary(choices: Choices, kind: str, tokenizer: Tokenizer | None) -> int:
+    """Return the approximate size of the tokenizer."""
+    if tokenizer is not None:
+        return tokenizer.size
+    return choices.group("tokenizer").get("size") or {"char": 100, "byte": 256}.get(kind, 20_000)
+
+
+def _choose_size(choices: Choices, size: dict[str, int], reason: str) -> None:
     """Choose width, layers and heads, unless one of them is set."""
-    if not any(choices.is_set(f"model.{name}") for name in shape._fields):
-        for name, value in shape._asdict().items():
+    if not any(choices.is_set(f"model.{name}") for name in Shape._fields):
+        for name, value in size.items():
             choices.choose(f"model.{name}", value, reason)
 
 
@@ -174,6 +239,42 @@ def choose_network(choices: Choices, data: str, size: str | None, *, is_new: boo
         choices.choose(key, length, f"length of the documents of {data}")
 
 
+def choose_validation(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Limit the held-out tokens of a validation, if all of them would take too much of the training time."""
+    settings: Any = choices.settings()
+    valid, training = settings.data.valid, settings.training
+    if not valid or (training.evaluate_every is not None and training.minutes is None):
+        return
+    kind = tokenizer.kind if tokenizer else settings.tokenizer.kind
+    vocabulary = _vocabulary(choices, kind, tokenizer)
+
+    def tokens(name: str) -> float:
+        return _size(choices, name) / characters_per_token(kind, vocabulary)
+
+    held_out = tokens(valid) if isinstance(valid, str) else valid * tokens(data)
+    is_windowed = settings.task == "lm" and settings.model.kind in ATTENTION_KINDS
+    # A forward pass is a third of a training step; windows overlap by half.
+    cost = (2 if is_windowed else 1) / 3
+    limit = VALIDATION_SHARE / VALIDATIONS / cost * _training_tokens(choices, vocabulary, lambda: tokens(data))
+    limit = max(LEAST_VALIDATION, int(limit))
+    if held_out > limit:
+        choices.choose("training.validation_tokens", limit, f"of about {held_out:,.0f} held-out tokens")
+
+
+def _training_tokens(choices: Choices, vocabulary: int, epoch: Callable[[], float]) -> float:
+    """Return the expected number of tokens of all training steps; `epoch` returns that of the training data."""
+    settings: Any = choices.settings()
+    training = settings.training
+    limits: list[float] = []
+    if training.minutes is not None:
+        limits.append(60 * training.minutes * choices.task.network().tokens_per_second(settings, vocabulary))
+    if training.steps is not None:
+        limits.append(training.steps * training.batch_tokens)
+    if training.epochs is not None:
+        limits.append(training.epochs * epoch())
+    return min(limits)
+
+
 def choose_tokens(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
     """Choose the tokenizer of a built-in data set, and the order of n-grams of single characters."""
     builtin, task = DATASETS.get(data), choices.task
@@ -192,21 +293,29 @@ def choose_tokens(choices: Choices, data: str, tokenizer: Tokenizer | None) -> N
 def choose_language(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
     """Choose vocabulary, shape, regularisation and n-gram order for prose, by its length and the budget."""
     settings = choices.settings()
-    is_prose = data not in DATASETS or DATASETS[data].tokenizer == "bpe"
-    if settings.model.kind not in ATTENTION_KINDS or not is_prose:
-        return
     training: Any = settings.training
-    characters = STDIN_CHARACTERS if data == "-" else _characters(open_corpus(data, settings.data))
-    kind, vocabulary = _choose_vocabulary(choices, characters, tokenizer)
-    tokens = characters / characters_per_token(kind, vocabulary)
+    is_prose = data not in DATASETS or DATASETS[data].tokenizer == "bpe"
+    # Other networks have a fixed default size, unless their time is limited.
+    has_size = settings.model.kind in ATTENTION_KINDS or (
+        settings.model.kind in NETWORK_KINDS and training.minutes is not None
+    )
+    if not has_size or not is_prose:
+        return
+    kind, vocabulary = _choose_vocabulary(choices, _size(choices, data), tokenizer)
+    tokens = _size(choices, data) / characters_per_token(kind, vocabulary)
     budget = _budget(training, tokens)
     if training.steps is not None:
         choices.give("training.batch_tokens", training.batch_tokens)  # a number of steps implies a batch size
     limit = "time" if budget.operations is not None else "number of tokens"
-    _choose_shape(choices, budget.shape(vocabulary), f"lowest expected loss for this {limit}")
+    size = budget.size(settings.model.kind, vocabulary)
+    _choose_size(choices, size.settings, f"lowest expected loss for this {limit}")
     model = choices.settings().model
-    shape = Shape(model.width, model.layers, model.heads)
-    for choice in language_reading(tokens, budget.training_tokens(shape.parameters(vocabulary))):
+    parameters: float
+    if model.kind in ATTENTION_KINDS:
+        parameters = Shape(model.width, model.layers, model.heads).parameters(vocabulary)
+    else:
+        parameters = choices.task.network().costs(choices.settings(), vocabulary).training_operations / 6
+    for choice in language_reading(tokens, budget.training_tokens(parameters)):
         choices.choose(*choice)
     if "model.kind" in choices.chosen and tokens <= MOST_COUNTED and model.causal is not False:
         choices.choose("model.ngram", ngram_order(kind), "interpolation with an n-gram model lowers the loss")
@@ -245,6 +354,47 @@ def choose_tag_unit(choices: Choices, data: str, tokenizer: Tokenizer | None) ->
     choices.choose("tokenizer.kind", kind, f"the data has one tag per {unit}")
 
 
+def choose_tagger(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
+    """Choose the size and the batches of a tagger within a time limit."""
+    if data not in DATASETS and data != "-":
+        corpus = open_corpus(data, config.build(DataSettings, choices.group("data")))
+        texts = [row.text for row in islice(read_tagged(corpus), INSPECTED_ROWS)]
+        _choose_label_size(choices, data, tokenizer, texts)
+
+
+def _choose_label_size(choices: Choices, data: str, tokenizer: Tokenizer | None, texts: list[str]) -> None:
+    """Choose the largest size, up to the default, with several epochs within a time limit; and the batch size.
+
+    `texts` are the first texts of the data.
+    """
+    settings: Any = choices.settings()
+    training = settings.training
+    if training.minutes is None or settings.model.kind not in NETWORK_KINDS:
+        return
+    kind = tokenizer.kind if tokenizer else settings.tokenizer.kind
+    per_token = characters_per_token(kind, _vocabulary(choices, kind, tokenizer))
+    tokens = _size(choices, data) / per_token
+    budget = _budget(training, tokens)
+    sizes = [size for size in network_sizes(settings.model.kind) if size.settings["width"] <= settings.model.width]
+
+    def has_epochs(size: Size) -> bool:
+        return budget.training_tokens(size.parameters) >= LABEL_EPOCHS * tokens
+
+    if sizes:
+        size = max(filter(has_epochs, sizes), default=sizes[0], key=lambda size: size.parameters)
+        if size.settings["width"] < settings.model.width:
+            _choose_size(choices, size.settings, f"largest size with {LABEL_EPOCHS} epochs within the time")
+    if training.steps is not None:
+        return
+    costs = choices.task.network().costs(choices.settings(), 1)
+    row = sum(map(len, texts)) / max(1, len(texts)) / per_token
+    least = max(LEAST_BATCH, 2 ** round(math.log2(max(1.0, LEAST_ROWS * row))))
+    batch = 2 ** round(math.log2(max(1.0, budget.training_tokens(costs.training_operations / 6) / UPDATES)))
+    choices.choose(
+        "training.batch_tokens", min(training.batch_tokens, max(least, batch)), f"texts of about {row:,.0f} tokens"
+    )
+
+
 # --- classifiers -------------------------------------------------------------------------------------------
 
 # Number of texts in a batch.
@@ -254,13 +404,20 @@ MAX_BIGRAMS = 1 << 20
 
 
 def choose_classifier(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
-    """Choose the settings of a deep averaging network, unless some of its model settings are given."""
+    """Choose the settings of a deep averaging network, unless some of its model settings are given.
+
+    Of other networks, choose the size and the batches within a time limit.
+    """
     settings = choices.settings()
     given = set(choices.tree["model"]) - {"kind"}
-    if settings.model.kind != "dan" or given or data == "-":
+    if data == "-":
         return
     corpus = open_corpus(data, settings.data)
     texts = [example.text for example in islice(read_examples(corpus), INSPECTED_ROWS)]
+    if settings.model.kind != "dan" and data not in DATASETS:
+        _choose_label_size(choices, data, tokenizer, texts)
+    if settings.model.kind != "dan" or given:
+        return
     characters, inspected = _characters(corpus), max(1, sum(map(len, texts)))
     has_words = sum(text.count(" ") for text in texts) > inspected / MAX_WORD_LENGTH
     if tokenizer is None and "tokenizer" not in choices.tree and has_words:
@@ -299,6 +456,8 @@ PAIR_SHAPES = tuple(
     Shape(*size) for size in ((64, 2, 4), (96, 2, 4), (128, 3, 4), (192, 3, 4), (256, 3, 4), (384, 4, 6), (512, 6, 8))
 )
 PAIR_BATCH = 2048
+# Parameters of a recurrent encoder, decoder and attention, as a multiple of those of the recurrent layers of one.
+RECURRENT_PAIR = 4
 
 
 def choose_embeddings(choices: Choices) -> None:
@@ -324,7 +483,18 @@ def choose_translator(choices: Choices, data: str, tokenizer: Tokenizer | None) 
         choices.choose("training.merge_dropout", 0.1, "BPE-dropout: words are split in varying ways")
     if settings.model.kind in ATTENTION_KINDS:
         shape = pair_shape(_budget(choices.settings().training, tokens), vocabulary, tokens)
-        _choose_shape(choices, shape, f"largest size for this data with {PAIR_EPOCHS} epochs within the budget")
+        _choose_size(choices, shape._asdict(), f"largest size for this data with {PAIR_EPOCHS} epochs within the budget")
+    elif choices.settings().training.minutes is not None:
+        budget = _budget(choices.settings().training, tokens)
+        default = settings.model.width
+        sizes = [size for size in network_sizes(settings.model.kind) if size.settings["width"] <= default]
+
+        def has_epochs(size: Size) -> bool:
+            parameters = RECURRENT_PAIR * size.parameters + vocabulary * size.settings["width"]
+            return budget.training_tokens(parameters) >= PAIR_EPOCHS * max(1.0, tokens)
+
+        size = max(filter(has_epochs, sizes), default=sizes[0], key=lambda size: size.parameters)
+        _choose_size(choices, size.settings, f"largest size with {PAIR_EPOCHS} epochs within the budget")
 
 
 def pair_shape(budget: Budget, vocabulary: int, tokens: float) -> Shape:

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from satchel.data.batches import seeded_rng
 from satchel.errors import SatchelError, StopRequested
 from satchel.nn.dropout import switch_dropout
+from satchel.training.clock import Clock, TrainingTime
+from satchel.training.defaults import VALIDATION_SHARE, VALIDATIONS
 from satchel.training.distributed import SINGLE_PROCESS, Team, no_sync
 from satchel.training.optimizer import Optimizer
 from satchel.training.settings import TrainingSettings
@@ -70,7 +72,7 @@ class TrainingState:
     """The state of a training besides parameters and optimizer; it is part of a checkpoint."""
 
     step: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # sum of the times of all steps
     tokens: int = 0
     recent: list[float] = field(default_factory=list)  # losses of the last steps
     skipped: int = 0
@@ -79,6 +81,7 @@ class TrainingState:
     best_step: int = 0
     validations_since_best: int = 0
     is_validation_due: bool = False  # the training was interrupted before or during the validation of this step
+    time: TrainingTime = field(default_factory=TrainingTime)
 
     @property
     def loss(self) -> float:
@@ -125,10 +128,23 @@ class _Losses(nn.Module):
 class Trainer:
     """Trains a job until its budget is spent. With several processes, each trains on a shard of every batch."""
 
-    def __init__(self, job: Job, settings: TrainingSettings, callbacks: Callbacks, team: Team = SINGLE_PROCESS) -> None:
+    def __init__(
+        self,
+        job: Job,
+        settings: TrainingSettings,
+        callbacks: Callbacks,
+        team: Team = SINGLE_PROCESS,
+        clock: Clock | None = None,
+        final_seconds: Callable[[float], float] = lambda validation_seconds: 0.0,
+    ) -> None:
         self.job, self.settings, self.callbacks, self.team = job, settings, callbacks, team
+        self.clock = clock or Clock(settings.minutes)
+        # Returns the expected seconds of the work after the training, given those of a validation.
+        self.final_seconds = final_seconds
         self.optimizer = Optimizer(job.network, settings)
         self.state = TrainingState()
+        self.validation_seconds = self.save_seconds = 0.0  # of the last validation and the last save
+        self._validations = 0  # number of validations that were due at the last one
 
     @property
     def total_steps(self) -> int | None:
@@ -147,7 +163,7 @@ class Trainer:
         return self.state.step / self.total_steps if self.total_steps is not None else 0.0
 
     def _time_done(self) -> float:
-        return self.state.seconds / (60 * self.settings.minutes) if self.settings.minutes is not None else 0.0
+        return self.state.time.done(self.settings.minutes) if self.settings.minutes is not None else 0.0
 
     def run(self) -> StopReason:
         """Train, save, and return the reason for stopping."""
@@ -155,19 +171,23 @@ class Trainer:
         assert self.total_steps is not None or settings.minutes is not None, "the training has no budget"
         self.job.network.train()
         losses = self.team.data_parallel(_Losses(self.job))
+        self._measure()
+        if not state.step:
+            state.time.prepared = state.time.elapsed
+        self._validations = self._validations_due()
         stopped = self._completed()
         try:
             while stopped is None:
                 # A resumed training first makes up for the validation during which it was interrupted.
                 if not state.is_validation_due:
                     self._timed_step(losses)
-                improved = self._validate() if state.is_validation_due else False
+                improved = self._timed_validation() if state.is_validation_due else False
                 stopped = self._completed()
                 if (improved or state.step % settings.checkpoint_every == 0) and stopped is None:
-                    self.callbacks.save(self)
+                    self._save()
         except StopRequested:
             stopped = "interrupted"
-        self.callbacks.save(self)
+        self._save()
         return stopped
 
     def _completed(self) -> StopReason | None:
@@ -186,13 +206,67 @@ class Trainer:
         state = self.state
         began = time.perf_counter()
         self._step(losses)
-        # Sums over the processes, so that all of them measure the same time and stop at the same step.
-        seconds, stop_requests = self.team.all_reduce(time.perf_counter() - began, self.callbacks.should_stop())
-        state.seconds += seconds / self.team.size
+        stop_requests = self._measure(time.perf_counter() - began, self.callbacks.should_stop())
         self.callbacks.stepped(state, self.done())
-        state.is_validation_due = state.step % self.settings.evaluate_every == 0 or self.done() >= 1
+        state.is_validation_due = self.done() >= 1 or self._should_validate()
         if stop_requests:
             raise StopRequested
+
+    def _timed_validation(self) -> bool:
+        """Validate, and return whether the loss is the lowest so far."""
+        began = time.perf_counter()
+        improved = self._validate()
+        self.validation_seconds = self._pause(began)
+        self._measure()
+        self._validations = self._validations_due()
+        return improved
+
+    def _measure(self, step_seconds: float = 0.0, should_stop: bool = False) -> float:
+        """Add the time of a step, update the wall time, and return the number of processes that were asked to stop.
+
+        Times are means over the processes, so that all of them stop at the same step; only rank 0 validates and saves.
+        """
+        times, rank_0 = self.state.time, self.team.is_first
+        reserved = 0.0
+        if self.validation_seconds:
+            after = self.final_seconds(self.validation_seconds)
+            reserved = self.validation_seconds + self.save_seconds + after
+        seconds, elapsed, stop_requests, paused, reserved = self.team.all_reduce(
+            step_seconds, self.clock.elapsed(), should_stop, rank_0 * times.paused, rank_0 * reserved
+        )
+        self.state.seconds += seconds / self.team.size
+        times.elapsed, times.paused = elapsed / self.team.size, paused
+        if reserved:
+            times.reserved = reserved
+        return stop_requests
+
+    def _pause(self, began: float) -> float:
+        """Return the seconds since `began`, and add them to the time without training steps."""
+        seconds = time.perf_counter() - began
+        self.state.time.paused += seconds
+        return seconds
+
+    def _save(self) -> None:
+        """Write a checkpoint."""
+        self._measure()
+        began = time.perf_counter()
+        self.callbacks.save(self)
+        self.save_seconds = self._pause(began)
+
+    def _validations_due(self) -> int:
+        """Return the number of validations that the finished fraction of the training requires."""
+        return int(VALIDATIONS * self.done() + 1e-9)
+
+    def _should_validate(self) -> bool:
+        """Return whether to validate after this step."""
+        state, settings = self.state, self.settings
+        if settings.evaluate_every is not None:
+            return state.step % settings.evaluate_every == 0
+        if self._validations_due() <= self._validations:
+            return False
+        # The number of validations of a training with a number of steps must not depend on the time.
+        training = state.time.elapsed - state.time.prepared
+        return settings.minutes is None or state.time.paused <= VALIDATION_SHARE * training
 
     def _step(self, losses: nn.Module) -> None:
         state, settings, team = self.state, self.settings, self.team

@@ -14,19 +14,42 @@ from satchel.data.tokens import TokenCounts
 from satchel.errors import RunError, SettingsError
 from satchel.inspection.sites import site_paths
 from satchel.models.build import SIZES, size_tree
-from satchel.models.costs import Costs
+from satchel.models.costs import Costs, training_rate
 from satchel.ngram.tables import Table
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.training import loop, saving
 from satchel.training.callbacks import RunCallbacks
-from satchel.training.distributed import Team, process_group
+from satchel.training.clock import EVALUATION_SHARE
+from satchel.training.defaults import baseline_seconds
+from satchel.training.distributed import SINGLE_PROCESS, Team, process_group
 from satchel.training.examples.common import open_data
 from satchel.training.networks import CustomSettings, NetworkRunSettings, Sampler, Sizes, read_ngram
 from satchel.training.plan import Plan
 from satchel.training.prepare import arithmetic, check_device, prepare
 from satchel.training.report import Hooks, TrainReport
+
+
+@dataclass(frozen=True)
+class FinalWork:
+    """Expected times of the evaluation and the baseline after a training."""
+
+    cost: float  # of an evaluation, as a multiple of that of a validation on the same data
+    ratio: float  # size of all held-out data divided by that of the sample for validations
+    baseline: float  # seconds
+    minutes: float | None
+
+    def evaluation(self, validation_seconds: float) -> float:
+        """Return the seconds of an evaluation on all held-out data."""
+        return validation_seconds * self.cost * self.ratio
+
+    def seconds(self, validation_seconds: float) -> float:
+        """Return the seconds of an evaluation, on a sample if all data takes too long, and of the baseline."""
+        seconds = self.evaluation(validation_seconds)
+        if self.minutes is not None and seconds > EVALUATION_SHARE * 60 * self.minutes:
+            seconds /= self.ratio
+        return seconds + self.baseline
 
 
 @dataclass(frozen=True)
@@ -44,6 +67,12 @@ class NetworkTask:
     job: Callable[[RunFolder, Any, Any], loop.Job]
     # Returns a function that samples text from the network, or None.
     sampler: Callable[[RunFolder, Any, Any], Sampler | None] = lambda run, settings, network: None
+    # Returns the number of held-out tokens, or of other units to which the time of an evaluation is proportional.
+    held_out_size: Callable[[RunFolder], int] = lambda run: (
+        tokens.counts.tokens if (tokens := run.valid_tokens()) else 0
+    )
+    # Time of an evaluation as a multiple of that of a validation on the same data.
+    evaluation_cost: float = 1.0
 
     def build(self, settings: Any, sizes: Sizes, custom_encoder: Any = None, ngram: Table | None = None) -> nn.Module:
         """Return a new network, initialised by the seed of the settings alone."""
@@ -76,6 +105,12 @@ class NetworkTask:
         if size not in SIZES:
             raise SettingsError(f"--size {size}: unknown size", f"expected {', '.join(SIZES)}")
         return size_tree(kind, size)
+
+    def tokens_per_second(self, settings: Any, vocabulary: int) -> float:
+        """Return the expected speed of the training steps on this machine."""
+        costs, training = self.costs(settings, vocabulary), settings.training
+        machine = arithmetic(training, costs.parameters, SINGLE_PROCESS)
+        return training_rate(machine["device"], machine["threads"]) / max(1, costs.training_operations)
 
     def estimates(self, settings: Any, vocabulary: int, tokens: int, characters: int) -> dict[str, int]:
         """Return the expected numbers of parameters, operations, bytes of memory and seconds of the training."""
@@ -142,9 +177,19 @@ class NetworkTask:
         network.to(run.config.facts["arithmetic"]["device"])
         if settings.training.compile:
             network.encoder.contextualise = torch.compile(network.encoder.contextualise)
-        job = self.job(run, settings, network)
-        callbacks = RunCallbacks(run, hooks, self.sampler(run, settings, network), _bytes_per_token(run), lock)
-        trainer = loop.Trainer(job, settings.training, callbacks.callbacks(is_first=team.is_first), team)
+        sampled = replace(run, held_out_limit=settings.training.validation_tokens)
+        job = self.job(sampled, settings, network)
+        callbacks = RunCallbacks(run, hooks, self.sampler(sampled, settings, network), _bytes_per_token(run), lock)
+        hooks.clock.minutes = settings.training.minutes
+        final = FinalWork(
+            self.evaluation_cost,
+            self.held_out_size(run) / max(1, self.held_out_size(sampled)),
+            baseline_seconds(run.config, run.tokenizer.kind),
+            settings.training.minutes,
+        )
+        trainer = loop.Trainer(
+            job, settings.training, callbacks.callbacks(is_first=team.is_first), team, hooks.clock, final.seconds
+        )
         if team.is_first:
             durable.check_writable(path)
             checkpoint.clear(path)
@@ -168,6 +213,7 @@ class NetworkTask:
             stopped=stopped,
             failed_save=callbacks.failed_save,
             saved_step=saving.saved_step(path),
+            evaluation_seconds=final.evaluation(trainer.validation_seconds),
         )
 
 

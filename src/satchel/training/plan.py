@@ -75,6 +75,8 @@ class PlanOptions(TrainOptions, total=False):
 
 # Options that are abbreviations of settings.
 TRAINING_OPTIONS = ("seed", "minutes", "steps", "epochs", "threads", "device")
+# Options that n-gram models do not have.
+NETWORK_OPTIONS = ("minutes", "steps", "epochs", "threads", "device")
 KEYS = {"task": "task", "valid": "data.valid"} | {name: f"training.{name}" for name in TRAINING_OPTIONS}
 
 
@@ -105,6 +107,8 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
     for name in sorted(COUNTING_SETTINGS & set(choices.group("model"))):
         choices.choose("model.kind", "ngram", f"only n-gram models have model.{name}")
     choices.choose("model.kind", choices.task.default_kind, f"default for the task {choices.task.name}")
+    if choices.tree["model"].get("kind") == "ngram":
+        _drop_network_options(choices, options)
     choices.task.choose_required(choices)
     settings = choices.settings()
     if settings.task == "lm" and data != "-":
@@ -120,6 +124,8 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
         task.choose_defaults(choices, data, tokenizer)
     task.choose_format(choices, data, tokenizer)
     defaults.choose_tokens(choices, data, tokenizer)
+    if choices.tree["model"]["kind"] in NETWORK_KINDS:
+        defaults.choose_validation(choices, data, tokenizer)
     return Plan(
         task,
         choices.settings(),
@@ -130,6 +136,21 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
         custom_encoder=None if isinstance(model, str) else model,
         start=Path(start) if start is not None else None,
     )
+
+
+def _drop_network_options(choices: Choices, options: PlanOptions) -> None:
+    """Remove options from the settings of an n-gram model that only networks have, with a note for each."""
+    if options.get("start") is not None:
+        raise SettingsError(
+            f"--from {options['start']}: n-gram models are counted and have no parameters to start from",
+            "choose a network with --model, or omit --from",
+        )
+    training = dict(choices.group("training"))
+    for name in NETWORK_OPTIONS:
+        if (value := options.get(name)) is not None:
+            training.pop(name)
+            choices.reasons.append(f"--{name} {value} is ignored: n-gram models are counted in one pass over the data")
+    choices.tree = {**choices.tree, "training": training}
 
 
 def _merge_recipe(recipe: str, tree: config.Tree) -> tuple[config.Tree, list[str]]:

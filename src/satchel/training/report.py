@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from satchel.data.tokens import TokenCounts
@@ -10,6 +10,7 @@ from satchel.evaluation.classification import ClassificationMetrics
 from satchel.evaluation.likelihood import Likelihood
 from satchel.evaluation.translation import TranslationMetrics
 from satchel.progress import Progress, silent
+from satchel.training.clock import Clock
 
 Metrics: TypeAlias = Likelihood | ClassificationMetrics | TranslationMetrics
 
@@ -30,6 +31,7 @@ class Hooks:
     on_end: Callable[[], None] = ignore  # called after the last save
     # Returns a context in which a request to stop raises StopRequested at once.
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+    clock: Clock = field(default_factory=Clock)  # started with the command
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class TrainReport:
 
     run: str
     parameters: int
-    seconds: float
+    seconds: float  # training steps, or counting
     tokens_per_second: float
     train_loss: float | None
     counts: TokenCounts  # number of tokens, characters and documents of the training data
@@ -49,3 +51,6 @@ class TrainReport:
     baseline: Metrics | None = None  # metrics of an n-gram model of the same data
     failed_save: str = ""  # reason why the last save failed; empty if it succeeded
     saved_step: int | None = None  # step of the parameters in the run's model file; None for n-gram models
+    evaluation_seconds: float = 0.0  # expected time of an evaluation on all held-out data
+    notes: tuple[str, ...] = ()  # deviations from the usual results, such as an evaluation on a sample
+    wall_seconds: float = 0.0  # all `train` commands of the run

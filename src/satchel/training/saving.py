@@ -16,6 +16,7 @@ from satchel.errors import RunError
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
+from satchel.training.clock import TrainingTime
 from satchel.training.loop import MAX_SKIPPED, RECENT, Trainer, TrainingState
 
 Arrays = dict[str, tensors.Array]
@@ -38,6 +39,15 @@ def _from_hex(value: object) -> float:
 HexFloat = Annotated[float, AllowInfNan(True), BeforeValidator(_from_hex)]
 
 
+class Times(durable.Record):
+    """The wall times in a checkpoint."""
+
+    elapsed: float = Field(ge=0)
+    prepared: float = Field(0.0, ge=0)
+    paused: float = Field(0.0, ge=0)
+    reserved: float | None = Field(None, ge=0)
+
+
 class Progress(durable.Record):
     """The training state in a checkpoint."""
 
@@ -51,10 +61,12 @@ class Progress(durable.Record):
     best_step: int = Field(ge=0)
     validations_since_best: int = Field(ge=0)
     is_validation_due: bool = False  # earlier versions always validated before they saved
+    time: Times | None = None  # earlier versions measured the steps only
 
     def state(self) -> TrainingState:
         """Return the state of the trainer."""
-        return TrainingState(**dict(self))
+        times = self.time or Times(elapsed=self.seconds)
+        return TrainingState(**dict(self) | {"time": TrainingTime(**dict(times))})
 
 
 def parameters(network: nn.Module) -> Arrays:
@@ -154,6 +166,7 @@ def restore(run: Path, trainer: Trainer) -> tuple[str, ...]:
     if progress.step != newest.step:
         raise RunError(f"step: found {progress.step}, expected {newest.step}", where=str(where))
     trainer.state = progress.state()
+    trainer.clock.spent = trainer.state.time.elapsed
     return newest.damaged
 
 

@@ -27,7 +27,9 @@ class TrainingSettings(SeedSettings):
 
     steps: int | None = Field(None, ge=1, le=1 << 40, description="number of optimizer steps; excludes epochs")
     epochs: float | None = Field(None, gt=0, description="number of passes over the training data; excludes steps")
-    minutes: float | None = Field(None, gt=0, description="maximum training time in minutes")
+    minutes: float | None = Field(
+        None, gt=0, description="maximum wall time of all train commands of the run, in minutes"
+    )
     batch_tokens: int = Field(4096, ge=1, le=1 << 30, description="tokens per optimizer step")
     length: int | None = Field(None, ge=1, description="tokens per sequence; default: the model's context, or 128")
     accumulate: int = Field(
@@ -54,7 +56,14 @@ class TrainingSettings(SeedSettings):
     )
     patience: int = Field(0, ge=0, description="stop after this many validations without improvement; 0: never")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
-    evaluate_every: int = Field(250, ge=1, description="steps between validations")
+    evaluate_every: int | None = Field(
+        None, ge=1, description="steps between validations; default: about 20 validations per training"
+    )
+    validation_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="maximum number of held-out tokens of a validation and of tokens that fit the gate; none: all",
+    )
     keep: int = Field(2, ge=1, le=1000, description="number of recent checkpoints kept besides the best")
     threads: int = Field(0, ge=0, le=1024, description="number of CPU threads; 0: chosen by the size of the model")
 

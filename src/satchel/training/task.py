@@ -91,6 +91,7 @@ class Choices:
         self.tree, self.where = tree, where
         self.reasons: list[str] = []
         self.chosen: set[str] = set()  # keys that were not given by the user
+        self.sizes: dict[str, int] = {}  # approximate numbers of characters of data, by name
         self._tasks = tasks
 
     @property

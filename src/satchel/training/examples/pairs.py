@@ -4,17 +4,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from satchel import durable
 from satchel.data.bpe_dropout import merge_parts
 from satchel.data.examples import write_examples
+from satchel.data.samples import sample_rows
 from satchel.data.splits import held_out_pairs
 from satchel.data.tokens import TokenCounts
 from satchel.errors import DataError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
+from satchel.runs.folder import RunFolder
 from satchel.text.reading import Corpus, DataSettings, lines
 from satchel.text.sources import file_source
 from satchel.text.tables import Row, TextPair, column_text, read_json_lines, read_pairs
@@ -77,9 +80,9 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress:
     return Examples(tokenizer, sha256, facts, source_tokenizer=source_tokenizer)
 
 
-def read_valid_pairs(run: Path) -> list[TextPair]:
-    """Return the held-out pairs of a run; empty if there are none."""
-    path = run / runs.VALID_PAIRS
+def read_valid_pairs(run: RunFolder) -> list[TextPair]:
+    """Return the held-out pairs of a run, or a sample of them if `held_out_limit` is less; empty if there are none."""
+    path = run.path / runs.VALID_PAIRS
     if not path.exists():
         return []
     source, where = file_source(path), str(path)
@@ -88,7 +91,12 @@ def read_valid_pairs(run: Path) -> list[TextPair]:
     def value(row: Row, setting: str) -> str:
         return column_text(row, setting, DataSettings(), where)
 
-    return [TextPair(value(row, "source_column"), value(row, "target_column"), row.line) for row in rows]
+    pairs = [TextPair(value(row, "source_column"), value(row, "target_column"), row.line) for row in rows]
+    if run.held_out_limit is None:
+        return pairs
+    lengths_R = np.array([max(lengths) for lengths in _lengths(pairs, run.source_tokenizer, run.tokenizer)])
+    chosen = sample_rows(lengths_R, run.held_out_limit, run.config.settings["training"]["seed"])
+    return [pairs[row] for row in chosen]
 
 
 def _json_line(pair: TextPair) -> bytes:
@@ -107,11 +115,16 @@ def _tokenizers(
 
 def _short(pairs: Sequence[TextPair], sources: Tokenizer, targets: Tokenizer, context: int) -> list[TextPair]:
     """Return the pairs with at most `context` tokens on each side, including the boundary."""
-    lengths = [
+    return [pair for pair, both in zip(pairs, _lengths(pairs, sources, targets), strict=True) if max(both) < context]
+
+
+def _lengths(pairs: Sequence[TextPair], sources: Tokenizer, targets: Tokenizer) -> list[tuple[int, int]]:
+    """Return the numbers of tokens of both sides of each pair."""
+    source_lengths, target_lengths = (
         [len(encoding.ids) for encoding in tokenizer.encode_pieces(texts, [True] * len(texts))]
         for texts, tokenizer in (
             ([pair.source for pair in pairs], sources),
             ([pair.target for pair in pairs], targets),
         )
-    ]
-    return [pair for pair, *both in zip(pairs, *lengths, strict=True) if max(both) < context]
+    )
+    return list(zip(source_lengths, target_lengths, strict=True))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from satchel import tensors
 from satchel.data.batches import NO_TARGET, PADDING, DocumentBatches, StreamBatches
+from satchel.data.samples import row_positions, sample_rows
 from satchel.data.splits import split_for_gate
 from satchel.generation.decoding import continue_text
 from satchel.generation.sampling import Sampling
@@ -55,6 +56,15 @@ class GateText(NamedTuple):
 
     ids: Ids
     logprobs: Floats
+
+    def sample(self, boundary: int, tokens: int, seed: int) -> "GateText":
+        """Return a random choice of the segments with at most `tokens` tokens."""
+        starts_R = np.flatnonzero(np.asarray(self.ids) == boundary)
+        stops_R = np.append(starts_R[1:], len(self.ids))
+        rows = sample_rows(stops_R - starts_R, tokens, seed)
+        positions = row_positions(starts_R[rows], stops_R[rows])
+        # The log-probability at a position is that of the next token; the last position of the text has none.
+        return GateText(self.ids[positions], self.logprobs[positions[:-1]])
 
 
 class LanguageJob:
@@ -136,6 +146,8 @@ def _job(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork)
     if network.ngram is not None:
         ids, gate_ids = split_for_gate(ids, boundary)
         gate_text = GateText(gate_ids, tensors.read(run.path / runs.GATE_LOGPROBS)[0]["logprobs"])
+        if settings.training.validation_tokens is not None:
+            gate_text = gate_text.sample(boundary, settings.training.validation_tokens, settings.training.seed)
     return LanguageJob(
         network,
         ids,

@@ -22,6 +22,9 @@ from satchel.training.network_task import NetworkTask
 from satchel.training.networks import PairRunSettings, Sampler
 from satchel.training.settings import TrainingSettings
 
+# Time of translating by beam search and of the baselines, as a multiple of the time of scoring given translations.
+BEAM_COST = 20.0
+
 
 class SideTokens(NamedTuple):
     """The texts of one side of all pairs: concatenated ids, the boundary id, and for BPE-dropout the merges.
@@ -130,7 +133,7 @@ def _job(run: RunFolder, settings: PairRunSettings, network: TranslationNetwork)
         return SideTokens(run.tokens(name).ids, tokenizer.boundary, merges_V2)
 
     valid = None
-    if pairs := read_valid_pairs(run.path):
+    if pairs := read_valid_pairs(run):
         longest = settings.model.context - 1
         valid = (
             _truncated([pair.source for pair in pairs], run.source_tokenizer, longest),
@@ -149,7 +152,7 @@ def _truncated(texts: list[str], tokenizer: Tokenizer, longest: int) -> SideToke
 
 def _sampler(run: RunFolder, settings: PairRunSettings, network: TranslationNetwork) -> Sampler | None:
     """Return a function that translates the first held-out source greedily; None if there is none."""
-    pairs = read_valid_pairs(run.path)
+    pairs = read_valid_pairs(run)
     if not pairs:
         return None
     source = pairs[0].source
@@ -174,4 +177,6 @@ TRANSLATION = NetworkTask(
     predictor=lambda network, run: NetworkTranslator(network, run.source_tokenizer.boundary, run.tokenizer.boundary),
     job=_job,
     sampler=_sampler,
+    held_out_size=lambda run: len(read_valid_pairs(run)),
+    evaluation_cost=BEAM_COST,
 )
