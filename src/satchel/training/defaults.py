@@ -369,7 +369,7 @@ def _choose_label_size(choices: Choices, data: str, tokenizer: Tokenizer | None,
     """
     settings: Any = choices.settings()
     training = settings.training
-    if training.minutes is None or settings.model.kind not in NETWORK_KINDS:
+    if settings.model.kind not in NETWORK_KINDS or training.minutes is None:
         return
     kind = tokenizer.kind if tokenizer else settings.tokenizer.kind
     per_token = characters_per_token(kind, _vocabulary(choices, kind, tokenizer))

@@ -107,7 +107,7 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
     for name in sorted(COUNTING_SETTINGS & set(choices.group("model"))):
         choices.choose("model.kind", "ngram", f"only n-gram models have model.{name}")
     choices.choose("model.kind", choices.task.default_kind, f"default for the task {choices.task.name}")
-    if choices.tree["model"].get("kind") == "ngram":
+    if choices.group("model").get("kind") == "ngram":
         _drop_network_options(choices, options)
     choices.task.choose_required(choices)
     settings = choices.settings()
