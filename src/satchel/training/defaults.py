@@ -468,7 +468,7 @@ def choose_embeddings(choices: Choices) -> None:
 
 def choose_translator(choices: Choices, data: str, tokenizer: Tokenizer | None) -> None:
     """Choose vocabulary, regularisation and shape by the number of pairs and the budget."""
-    settings = choices.settings()
+    settings: Any = choices.settings()
     if data in DATASETS or data == "-":
         return
     # The pairs are read, as a table may have other columns; tables of pairs are small.
@@ -483,8 +483,10 @@ def choose_translator(choices: Choices, data: str, tokenizer: Tokenizer | None) 
         choices.choose("training.merge_dropout", 0.1, "BPE-dropout: words are split in varying ways")
     if settings.model.kind in ATTENTION_KINDS:
         shape = pair_shape(_budget(choices.settings().training, tokens), vocabulary, tokens)
-        _choose_size(choices, shape._asdict(), f"largest size for this data with {PAIR_EPOCHS} epochs within the budget")
-    elif choices.settings().training.minutes is not None:
+        _choose_size(
+            choices, shape._asdict(), f"largest size for this data with {PAIR_EPOCHS} epochs within the budget"
+        )
+    elif settings.training.minutes is not None:
         budget = _budget(choices.settings().training, tokens)
         default = settings.model.width
         sizes = [size for size in network_sizes(settings.model.kind) if size.settings["width"] <= default]
