@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.cli.conftest import (
     Cli,
     json_of,
+    train_ngram,
 )
 
 
@@ -20,3 +21,14 @@ def test_generate_prints_the_prompt_and_the_continuation(cli: Cli, ngram: Path) 
     assert code == 0
     assert printed.startswith("The cat")
     assert len(printed) == len("The cat") + 5 + 1
+
+
+def test_a_word_continuation_is_separated_from_the_prompt_in_all_outputs(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    run = train_ngram(cli, verse, tmp_path / "run", "--tokenizer", "word")
+    options = ("--tokens", 3, "--greedy")
+    (sample,) = json_of(cli, "generate", run, "The cat", *options)["samples"]
+    assert sample["text"].startswith(" ")
+    assert not sample["text"].startswith("  ")
+    assert cli("generate", run, "The cat", *options)[1] == f"The cat{sample['text']}\n"
+    assert cli("generate", run, "The cat ", *options)[1] == f"The cat{sample['text']}\n"
+    assert f"The cat{sample['text']}\n" in cli("generate", run, "The cat", *options, "--samples", 2)[1]

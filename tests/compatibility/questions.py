@@ -38,8 +38,8 @@ ATTRIBUTION: tuple[Question, ...] = (("look", "attribution", "RUN", "The old dog
 SIMILAR: tuple[Question, ...] = (("similar", "RUN", "dog"), ("look", "embeddings", "RUN", "--top", "5"))
 ORDERS: tuple[Question, ...] = (("look", "order", "RUN", TEXT),)
 ATTENTION: tuple[Question, ...] = (
-    ("look", "attention", "RUN", TEXT),
-    ("look", "patterns", "RUN", "--data", "heldout.txt"),
+    ("look", "attention", "RUN", TEXT, "--start", "0"),
+    ("look", "patterns", "RUN", "--data", "heldout.txt", "--start", "0"),
     ("look", "ablation", "RUN", "--data", "heldout.txt"),
 )
 LENS: tuple[Question, ...] = (("look", "lens", "RUN", TEXT),)

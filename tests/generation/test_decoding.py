@@ -98,3 +98,36 @@ def test_incomplete_characters_are_not_streamed(tmp_path: Path) -> None:
     assert not any("\ufffd" in part for part in streamed)
     assert len({len(part) for part in streamed}) < 40, "expected characters of several bytes"
     assert all(text.startswith(part) for part in streamed)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "prompt", "expected"),
+    [
+        ("word", "one two", " three."),
+        ("word", "one two ", "three."),
+        ("word", "one two\n", "three."),
+        ("char", "one tw", "o thr"),
+        ("bpe:300", "one two", " three."),
+    ],
+)
+def test_prompt_and_continuation_are_joined_as_in_the_text(
+    tokenizer: str, prompt: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("one two three. four five six.\n" * 30, encoding="utf-8")
+    model = satchel.train(tmp_path / "text.txt", model="ngram", tokenizer=tokenizer, out=tmp_path / "run", task="lm")
+    streamed: list[str] = []
+    count = {"word": 1, "char": 5}.get(tokenizer, 6)
+    result = model.generate(prompt, tokens=count, greedy=True, on_text=streamed.append)
+    assert result.text.startswith(expected)
+    assert streamed[-1] == result.text
+    assert all(result.text.startswith(text) for text in streamed)
+    assert tokenizer != "word" or not model.generate("", tokens=2, greedy=True).text.startswith(" ")
+
+
+def test_a_stop_string_may_start_with_the_space_after_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two three. four five six.\n" * 30, encoding="utf-8")
+    model = satchel.train(tmp_path / "text.txt", model="ngram", tokenizer="word", out=tmp_path / "run", task="lm")
+    sample = model.generate("one two", tokens=9, greedy=True, stop=[" three"]).samples[0]
+    assert (sample.text, sample.finish) == ("", "stop")
+    sample = model.generate("one two", tokens=9, greedy=True, stop=[". four"]).samples[0]
+    assert (sample.text, sample.finish) == (" three", "stop")

@@ -12,6 +12,7 @@ from satchel.errors import DataError, RunError, SettingsError
 from satchel.inspection.targets import next_token
 from satchel.text.display import SPECIAL, visible
 from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window
 from tests.inspection.conftest import count_ngrams, train
 
 
@@ -28,13 +29,17 @@ def test_the_default_target_is_the_most_probable_token_and_versus_gives_a_differ
     assert difference.score > 0
 
 
-def test_a_long_text_is_truncated_as_in_generation_and_this_is_noted(bpe_backpack: Any, lstm: Any) -> None:
+def test_the_last_tokens_of_a_long_text_are_used_and_this_is_noted(bpe_backpack: Any, lstm: Any) -> None:
     text = "The cat sat on the mat. " * 20
     truncated = bpe_backpack.attributions(text, method="gradient")
-    assert len(truncated.tokens) == 16
+    total = 1 + len(bpe_backpack.tokenizer.encode(text).ids)
+    assert truncated.window == Window(total - 32, 32, total)
+    assert len(truncated.tokens) == 32
     assert truncated.target == bpe_backpack.next(text, top=1).tokens[0]
-    assert any("only its last 16 tokens" in note for note in truncated.notes)
+    assert any(f"only tokens {total - 32} to {total - 1} of {total} are used" in note for note in truncated.notes)
     assert any("n-gram" in note for note in truncated.notes)
+    first = bpe_backpack.attributions(text, method="gradient", start=0)
+    assert (first.window.start, first.tokens[0].role) == (0, "start")
     whole = lstm.attributions(text, method="gradient")
     assert len(whole.tokens) == 1 + len(lstm.tokenizer.encode(text).ids)
     assert whole.notes == ()

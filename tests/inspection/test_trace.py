@@ -14,6 +14,7 @@ from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
 from satchel.tasks.translation import TranslationNetwork
+from satchel.text.windows import Window
 from tests.inspection.conftest import BLOCKS, count_ngrams, train
 from tests.models import test_pair
 from tests.models.encoders import SETTINGS, make
@@ -153,13 +154,15 @@ def test_several_texts_have_a_trace_each(transformer: Any) -> None:
 def test_a_window_of_a_text_longer_than_the_context_is_traced(transformer: Any) -> None:
     text = "the cat sat on the mat and the dog sat on the cat"
     logprobs = transformer.score(text).logprobs
-    first, later = transformer.trace(text), transformer.trace(text, start=5)
+    last, first, later = transformer.trace(text), transformer.trace(text, start=0), transformer.trace(text, start=5)
+    assert last.tokens == tuple(text.split()[-8:])
+    assert last.window == Window(6, 8, 14)
     assert first.tokens == ("<start>", *text.split()[:7])
     assert first.attention[0, 0].shape == (8, 8)
     assert later.tokens == tuple(text.split()[4:12])
     assert "tokens 5 to 12 of 14" in later.notes[0]
     np.testing.assert_allclose(-later.surprise, logprobs[5:13], rtol=1e-6)
-    for start, message in ((14, "less than 14"), (-1, "0 or more")):
+    for start, message in ((14, "expected 0 to 13"), (-1, "expected 0 to 13")):
         with pytest.raises(SettingsError, match=message):
             transformer.trace(text, start=start)
 
@@ -218,7 +221,12 @@ def test_a_translator_traces_a_given_target_or_its_own_translation(folder: Path)
     assert model.trace("abcde").targets.tokens[-1] == "<end>"
     long = model.trace("a" * 100, "b")
     assert len(long.source) == 64
-    assert "only its first 63 tokens" in long.notes[0]
+    assert long.notes == ("source: only tokens 0 to 62 of 100 are used (the first token is 0)",)
+    assert model.align("a" * 100, "b").notes == long.notes
+    scored = model.score("abc", "b" * 100)
+    assert (scored.tokens, scored.window, len(scored.logprobs)) == (("b",) * 63, Window(0, 63, 100), 63)
+    with pytest.raises(SettingsError, match="reads source and translation from their start"):
+        model.trace("abc", "cba", start=1)
 
 
 # --- figures --------------------------------------------------------------------------------------------

@@ -205,8 +205,18 @@ def test_after_a_full_context_the_last_half_is_encoded_again() -> None:
         first = 0 if number < 16 else number - 7
         expected = model(torch.tensor([ids[first : number + 1]]))[0, -1].log_softmax(dim=-1)
         np.testing.assert_allclose(logprobs[0], expected.detach().numpy(), rtol=1e-10)
-    long, _ = predictor.step(np.array([ids]), predictor.start(1))
-    np.testing.assert_allclose(long[0], model(torch.tensor([ids[-8:]]))[0, -1].log_softmax(dim=-1).detach().numpy())
+
+
+def test_a_long_prompt_is_truncated_to_the_last_tokens_of_the_context() -> None:
+    model = network("learned")
+    predictor = NetworkPredictor(model, END)
+    ids = [END, *text(30)]
+    logprobs, state = predictor.step(np.array([ids]), predictor.start(1))
+    expected = model(torch.tensor([ids[-16:]]))[0, -1].log_softmax(dim=-1).detach().numpy()
+    np.testing.assert_allclose(logprobs[0], expected)
+    next_logprobs, _ = predictor.step(np.array([[5]]), state)
+    expected = model(torch.tensor([[*ids[-7:], 5]]))[0, -1].log_softmax(dim=-1).detach().numpy()
+    np.testing.assert_allclose(next_logprobs[0], expected)
 
 
 # --- interpolation with an n-gram model ----------------------------------------------------------------------

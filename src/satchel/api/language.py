@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from satchel.runs import folder as runs
 from satchel.text.display import Token, visible
 from satchel.text.reading import Corpus
 from satchel.text.sources import bytes_source
+from satchel.text.windows import Window, pair_notes, select_window, whole_window
 from satchel.training.defaults import MOST_COUNTED, ngram_order
 
 if TYPE_CHECKING:
@@ -42,12 +43,35 @@ class TextScore:
     """The tokens of a text with their log-probabilities.
 
     `notes` holds further values per token, such as the n-gram order used or the gate of an interpolated network.
+    `window` are the scored tokens of the text, and `source_window` those of the source of a translation that are used.
     """
 
     tokens: tuple[Token, ...]
     ids: tuple[int, ...]
     logprobs: Floats
     notes: Mapping[str, Any]
+    window: Window
+    source_window: Window | None = None
+
+    def starting_at(self, start: int | None) -> "TextScore":
+        """Return the scores of the tokens from a position on; None returns all of them."""
+        window = select_window(len(self.tokens), None, start)
+        if start is None:
+            return self
+        notes = {name: values[window.part] for name, values in self.notes.items()}
+        return replace(
+            self,
+            tokens=self.tokens[window.part],
+            ids=self.ids[window.part],
+            logprobs=self.logprobs[window.part],
+            notes=notes,
+            window=replace(self.window, start=start, tokens=self.window.tokens - start),
+        )
+
+    @property
+    def window_notes(self) -> tuple[str, ...]:
+        """Notes on the parts of the texts that are not used."""
+        return pair_notes(self.source_window, self.window)
 
     @property
     def total_logprob(self) -> float:
@@ -73,6 +97,7 @@ class Generation:
     prompt: str
     samples: tuple[Sample, ...]
     tokens_per_second: float
+    window: Window  # tokens of the prompt that the first token is predicted from
 
     @property
     def text(self) -> str:
@@ -80,20 +105,23 @@ class Generation:
         return self.samples[0].text
 
     def _repr_html_(self) -> str:
-        return "".join(html.passage(sample.text, self.prompt) for sample in self.samples)
+        passages = "".join(html.passage(sample.text, self.prompt) for sample in self.samples)
+        return passages + html.lines(self.window.notes)
 
 
 @dataclass(frozen=True)
 class NextTokens:
-    """The most probable next tokens."""
+    """The most probable next tokens, predicted from the tokens of the prompt in `window`."""
 
     tokens: tuple[Token, ...]
     ids: tuple[int, ...]
     probabilities: tuple[float, ...]
+    window: Window
 
     def _repr_html_(self) -> str:
         rows = zip(self.tokens, self.probabilities, strict=True)
-        return html.table(["token", "probability"], [(visible(token, spaces=True), f"{p:.4f}") for token, p in rows])
+        table = html.table(["token", "probability"], [(visible(token, spaces=True), f"{p:.4f}") for token, p in rows])
+        return table + html.lines(self.window.notes)
 
 
 class LanguageModel(Model):
@@ -144,18 +172,23 @@ class LanguageModel(Model):
         tokens = self.tokenize(Corpus("text", (bytes_source("text", text.encode()),)))
         scores = self.predictor.score(tokens.ids)
         ids = tuple(int(id_) for id_ in tokens.ids[1:])
-        return TextScore(self.tokenizer.tokens_of(ids), ids, scores.logprobs, scores.notes)
+        return TextScore(self.tokenizer.tokens_of(ids), ids, scores.logprobs, scores.notes, whole_window(len(ids)))
 
     def contributions(
-        self, prefix: str, target: str | int | None = None, versus: str | int | None = None
+        self,
+        prefix: str,
+        target: str | int | None = None,
+        versus: str | int | None = None,
+        start: int | None = None,
     ) -> "Contributions":
         """Return the contribution of each sense of each word to the logit of the next token, minus that of `versus`.
 
-        The target is a word that follows the text, or a token id; by default the most probable token.
+        The target is a word that follows the text, or a token id; by default the most probable token. It is predicted
+        from the last tokens of the text, as many as the context, or from those from the token `start` on.
         """
         from satchel.inspection.contributions import contributions
 
-        return contributions(self, prefix, target, versus)
+        return contributions(self, prefix, target, versus, start)
 
     def gradients(
         self,
@@ -222,7 +255,15 @@ class LanguageModel(Model):
         logprobs_BV, _ = self.predictor.step(ids_T[None], self.predictor.start(1))
         best = [int(id_) for id_ in np.argsort(-logprobs_BV[0], kind="stable")[:top]]
         probabilities = tuple(float(probability) for probability in np.exp(logprobs_BV[0, best]))
-        return NextTokens(self.tokenizer.tokens_of(best), tuple(best), probabilities)
+        window = select_window(len(ids_T), self._context)
+        return NextTokens(self.tokenizer.tokens_of(best), tuple(best), probabilities, window)
+
+    @property
+    def _context(self) -> int | None:
+        """Maximum number of tokens that the network reads, in a mixture the smallest one; None without a limit."""
+        parts: Sequence[Any] = getattr(self.predictor, "parts", (self.predictor,))
+        windows = [getattr(part, "window", None) for part in parts]
+        return min((window for window in windows if window is not None), default=None)
 
     def generate(
         self,
@@ -238,11 +279,19 @@ class LanguageModel(Model):
         """
         sampling = config.build(Sampling, options)
         began = time.perf_counter()
+        ids_T = self._prefix_ids(prompt)
         samples = continue_text(
-            self.predictor, self.tokenizer, prompt, sampling, lambda done: progress("generating", done), on_text
+            self.predictor,
+            self.tokenizer,
+            prompt,
+            sampling,
+            lambda done: progress("generating", done),
+            on_text,
+            prompt_ids=ids_T[1:],
         )
         tokens = sum(len(sample.ids) for sample in samples)
-        return Generation(prompt, tuple(samples), tokens / max(time.perf_counter() - began, 1e-9))
+        rate = tokens / max(time.perf_counter() - began, 1e-9)
+        return Generation(prompt, tuple(samples), rate, select_window(len(ids_T), self._context))
 
     def export_arpa(self, path: str | Path, *, progress: Progress = silent) -> Path:
         """Write an n-gram model as an ARPA file and return its path."""

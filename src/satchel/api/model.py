@@ -238,30 +238,35 @@ class Model(ABC):
         return probe(self, self.table(data, reading, "tag"), leave_out=leave_out, seed=seed, progress=progress)
 
     @overload
-    def trace(self, text: str, target: str | None = None, start: int = 0) -> "Trace": ...
+    def trace(self, text: str, target: str | None = None, start: int | None = None) -> "Trace": ...
     @overload
-    def trace(self, text: list[str] | tuple[str, ...], target: None = None, start: int = 0) -> "list[Trace]": ...
     def trace(
-        self, text: str | list[str] | tuple[str, ...], target: str | None = None, start: int = 0
+        self, text: list[str] | tuple[str, ...], target: None = None, start: int | None = None
+    ) -> "list[Trace]": ...
+    def trace(
+        self, text: str | list[str] | tuple[str, ...], target: str | None = None, start: int | None = None
     ) -> "Trace | list[Trace]":
         """Return the values at all sites of the network in a forward pass over a text, or over each of several.
 
-        A translator is traced on a target, by default its own translation. If the text exceeds the context, the window
-        that begins at the token `start` is traced.
+        A translator is traced on a target, by default its own translation. If the text exceeds the context, its last
+        tokens are traced, or the window that begins at the token `start`; `window` of the trace states which.
         """
         if isinstance(text, str):
             return self._trace(text, target, start)
         return [self._trace(each, target, start) for each in text]
 
-    def _trace(self, text: str, target: str | None, start: int) -> "Trace":
+    def _trace(self, text: str, target: str | None, start: int | None) -> "Trace":
         from satchel.inspection.trace import trace_text
 
         if target is not None:
             raise SettingsError(f"target: expected a translator, but the task is {self.task}", "omit the target")
         return trace_text(self, text, start)
 
-    def lens(self, text: str, start: int = 0) -> "Lens":
-        """Return the logit lens: the predictions of the head from the hidden states of each layer."""
+    def lens(self, text: str, start: int | None = None) -> "Lens":
+        """Return the logit lens: the predictions of the head from the hidden states of each layer.
+
+        If the text exceeds the context, its last tokens are used, or the window that begins at the token `start`.
+        """
         from satchel.inspection.lens import logit_lens
 
         return logit_lens(self, self.trace(text, start=start))
@@ -275,18 +280,20 @@ class Model(ABC):
         *,
         instead: "Instead" = "mean",
         steps: int | None = None,
+        start: int | None = None,
     ) -> "Attributions":
         """Return an approximate attribution of a logit, or of a difference of two logits, to the words of a text.
 
         The target is the next token, a label, or for a tagger the index of a word (from 0) and its tag: (3, "NOUN")
         or 3; by default the most probable one. The method is `occlusion`, `gradient` or `integrated` (integrated
         gradients; by default with as many `steps` as completeness needs). The reference embedding is the `mean` of
-        all embeddings or a sample of `words`. The `contributions` of a Backpack are exact.
+        all embeddings or a sample of `words`. The `contributions` of a Backpack are exact. The next token is predicted
+        from the last tokens of the text, as many as the context, or from those from the token `start` on.
         """
         from satchel.inspection.attribution import attribute
         from satchel.inspection.targets import find_logit
 
-        return attribute(find_logit(self, text, target, versus), method, instead=instead, steps=steps)
+        return attribute(find_logit(self, text, target, versus, start), method, instead=instead, steps=steps)
 
     def compare_attributions(
         self,
@@ -295,29 +302,33 @@ class Model(ABC):
         versus: str | int | None = None,
         *,
         instead: "Instead" = "mean",
+        start: int | None = None,
     ) -> "ComparedAttributions":
         """Return the attributions by all methods and, for a Backpack, the exact contributions."""
         from satchel.inspection.attribution import compare_methods
         from satchel.inspection.targets import find_logit
 
-        return compare_methods(find_logit(self, text, target, versus), instead=instead)
+        return compare_methods(find_logit(self, text, target, versus, start), instead=instead)
 
     def patterns(
         self,
         texts: Sequence[str | tuple[str, str]],
         patterns: "Sequence[str] | Mapping[str, Pattern] | None" = None,
+        *,
+        start: int | None = None,
     ) -> "Patterns":
         """Return the agreement of each head with attention patterns over several texts.
 
         Patterns are names (`same`, `earlier`, `new`, `self`, `previous`, `next`, `first`; in sentences of @roles also
         `subject`, `object`, `referent`), or functions of the tokens that return a (T, T) array of booleans, by name; by
         default all that apply to any text. For a translator the cross-attention is compared: `same`, `aligned`, or
-        functions of the target and the source tokens; its texts may be pairs.
+        functions of the target and the source tokens; its texts may be pairs. Of texts that exceed the context, the
+        last tokens are used, or the window that begins at the token `start`.
         """
         from satchel.inspection.patterns import find_patterns
 
         def trace(text: str | tuple[str, str]) -> "Trace":
-            return self.trace(text) if isinstance(text, str) else self.trace(*text)
+            return self.trace(text, start=start) if isinstance(text, str) else self.trace(*text, start=start)
 
         return find_patterns(self, texts, trace, patterns)
 

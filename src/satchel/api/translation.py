@@ -38,6 +38,7 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import TextPair, read_pairs
 from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import refuse_start
 from satchel.training.examples.common import require_rows
 from satchel.training.examples.pairs import read_valid_pairs
 
@@ -155,10 +156,15 @@ class Translator(Model):
     # --- given pairs
 
     def score(self, source: str, target: str) -> TextScore:
-        """Return the log-probability of every token of a translation and of its end."""
-        ids = [*(int(id_) for id_ in self.tokenizer.encode(target).ids), self.tokenizer.boundary]
-        (logprobs,) = self._logprobs([TextPair(source, target, 1)])
-        return TextScore(self.tokenizer.tokens_of(ids), tuple(ids), logprobs, {})
+        """Return the log-probability of every token of a translation and of its end.
+
+        Of texts longer than the context the first tokens are used.
+        """
+        trace = self._trace(source, target, None)
+        scored = trace.targets
+        return TextScore(
+            self.tokenizer.tokens_of(scored.ids), scored.ids, -scored.surprise, {}, trace.window, trace.source_window
+        )
 
     def _logprobs(self, pairs: Sequence[TextPair]) -> list[Floats]:
         """Return the log-probabilities of the target tokens of each pair, truncated to the context."""
@@ -187,9 +193,10 @@ class Translator(Model):
     def _target(self, source: str, target: str | None) -> str:
         return self.translate(source).target if target is None else target
 
-    def _trace(self, text: str, target: str | None, start: int) -> "Trace":
+    def _trace(self, text: str, target: str | None, start: int | None) -> "Trace":
         from satchel.inspection.trace import trace_translation
 
+        refuse_start(start)
         return trace_translation(self, text, self._target(text, target))
 
     # --- evaluation

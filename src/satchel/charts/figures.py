@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,10 @@ class Figure:
         self._draw = draw
         self._notes = [visible(note) for note in notes if note]
         self._selection = selection
+
+    def with_notes(self, notes: Iterable[str]) -> "Figure":
+        """Return the figure with further notes."""
+        return Figure(self._draw, self.title, [*self._notes, *notes], self._selection)
 
     @property
     def chart(self) -> alt.TopLevelMixin:

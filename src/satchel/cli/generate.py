@@ -9,6 +9,7 @@ from satchel.cli.output import Progress, emit_json, message, print
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
+    from satchel.api.language import Generation
 
 
 def generate(
@@ -43,8 +44,10 @@ def generate(
         result = model.generate(prompt, progress=progress, **options)
     if as_json:
         rows = [{"text": each.text, "tokens": len(each.ids), "finish": each.finish} for each in result.samples]
-        emit_json({"prompt": prompt, "samples": rows, "tokens_per_second": round(result.tokens_per_second, 1)})
+        rate = round(result.tokens_per_second, 1)
+        emit_json({"prompt": prompt, "samples": rows, "tokens_per_second": rate, "window": result.window.document()})
         return
+    message(*_notes(result))
     for number, sample in enumerate(result.samples, start=1):
         message(f"--- sample {number} ({sample.finish})")
         print(prompt + sample.text)
@@ -63,3 +66,8 @@ def _stream(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> Non
     result = model.generate(prompt, on_text=show, **options)
     show(result.text)
     print()
+    message(*_notes(result))
+
+
+def _notes(result: "Generation") -> list[str]:
+    return [f"prompt: {note}" for note in result.window.notes]

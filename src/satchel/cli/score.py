@@ -9,6 +9,7 @@ from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TOKEN, message, print_fields, print_table
 from satchel.cli.result import Result, reports
 from satchel.evaluation.likelihood import SEES_TARGETS
+from satchel.text.windows import pair_documents
 
 
 @reports
@@ -24,6 +25,7 @@ def score(
         result = api.load(run, task="translate").score(read_text(text), target)
     else:
         result = api.load(run, task="lm").score(read_text(text))
+    message(*result.window_notes)
     if "target_in_input" in result.notes:
         message(SEES_TARGETS)
     notes = {name: values.tolist() for name, values in result.notes.items()}
@@ -35,7 +37,8 @@ def score(
         tokens = [
             {**note, "text": token, "id": token.id, "role": token.role, "logprob": value} for token, value, note in rows
         ]
-        return {"tokens": tokens, "total_logprob": result.total_logprob, "perplexity": result.perplexity}
+        totals = {"total_logprob": result.total_logprob, "perplexity": result.perplexity}
+        return {"tokens": tokens, **totals, **pair_documents(result.source_window, result.window)}
 
     def show() -> None:
         columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from satchel.generation.sampling import Sampling, choose
-from satchel.predictor import Predictor
+from satchel.predictor import Ids, Predictor
 from satchel.text.tokenizer import Tokenizer
 
 Finish = Literal["length", "stop", "end"]
@@ -15,7 +15,10 @@ Finish = Literal["length", "stop", "end"]
 
 @dataclass(frozen=True)
 class Sample:
-    """A continuation: text, ids, and the finish reason (token limit, stop string or end of document)."""
+    """A continuation: text, ids, and the finish reason (token limit, stop string or end of document).
+
+    The text starts with the space after the prompt, if there is one.
+    """
 
     text: str
     ids: tuple[int, ...]
@@ -29,13 +32,17 @@ def continue_text(
     sampling: Sampling,
     progress: Callable[[float], None] = lambda done: None,
     on_text: Callable[[str], None] = lambda text: None,
+    *,
+    prompt_ids: Ids | None = None,
 ) -> list[Sample]:
     """Return continuations of a prompt. Sample i depends on the seed and on i, not on the number of samples.
 
-    `on_text` receives the text of the first sample after each token, without parts that may still change.
+    `on_text` receives the text of the first sample after each token, without parts that may still change. `prompt_ids`
+    are the ids of the prompt after the boundary, if they are known already.
     """
     generators = [np.random.default_rng([sampling.seed, number]) for number in range(sampling.samples)]
-    ids_T = np.concatenate([[tokenizer.boundary], tokenizer.encode(prompt).ids])
+    prompt_ids = tokenizer.encode(prompt).ids if prompt_ids is None else prompt_ids
+    ids_T = np.concatenate([[tokenizer.boundary], prompt_ids])
     ids_BT = np.repeat(ids_T[None], sampling.samples, axis=0)
     state = predictor.start(sampling.samples)
     generated: list[list[int]] = [[] for _ in generators]
@@ -52,17 +59,17 @@ def continue_text(
                 finishes[row] = "end"
                 continue
             generated[row].append(token)
-            if _ends_with_stop(tokenizer, generated[row], sampling.stop):
+            if _ends_with_stop(tokenizer, prompt, generated[row], sampling.stop):
                 finishes[row] = "stop"
         if finishes[0] is None:
-            on_text(_stable_prefix(tokenizer.decode(generated[0]), sampling.stop))
+            on_text(_stable_prefix(tokenizer.decode_after(prompt, generated[0]), sampling.stop))
         if all(finishes):
             break
         ids_BT = np.array(chosen)[:, None]
         progress((count + 1) / sampling.tokens)
     samples = []
     for ids, finish in zip(generated, finishes, strict=True):
-        text = tokenizer.decode(ids)
+        text = tokenizer.decode_after(prompt, ids)
         if finish == "stop":
             text = text[: min(text.find(stop) for stop in sampling.stop if stop in text)]
         samples.append(Sample(text, tuple(ids), finish or "length"))
@@ -76,10 +83,11 @@ def _stable_prefix(text: str, stops: tuple[str, ...]) -> str:
     return text[: len(text) - max(lengths, default=0)]
 
 
-def _ends_with_stop(tokenizer: Tokenizer, ids: list[int], stops: tuple[str, ...]) -> bool:
+def _ends_with_stop(tokenizer: Tokenizer, prompt: str, ids: list[int], stops: tuple[str, ...]) -> bool:
     """Return whether the last token completed a stop string; only the last tokens are decoded."""
     if not stops:
         return False
     longest = max(len(stop.encode()) for stop in stops)
-    tail = tokenizer.decode(ids[-longest - 4 :])
+    count = longest + 4
+    tail = tokenizer.decode(ids[-count:]) if len(ids) > count else tokenizer.decode_after(prompt, ids)
     return any(stop in tail for stop in stops)

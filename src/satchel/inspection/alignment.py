@@ -16,7 +16,7 @@ from satchel.data.tokens import open_tokens
 from satchel.errors import SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
 from satchel.inspection.subject import Subject, json_fields
-from satchel.inspection.trace import one_pair
+from satchel.inspection.trace import one_pair, pair_windows
 from satchel.models.backpack_pair import BackpackPair
 from satchel.models.pair import DecoderOnly
 from satchel.models.recurrent_pair import RecurrentPair
@@ -26,6 +26,7 @@ from satchel.nn.sites import recording, sites
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.tasks.translation import TranslationNetwork
+from satchel.text.windows import Window, pair_documents, pair_notes
 from satchel.text.words import words_of
 
 
@@ -42,6 +43,13 @@ class Alignment:
     values: Floats  # (target, source)
     is_exact: bool = False
     others: Floats | None = None  # (target,)
+    # Tokens of the texts that are used.
+    windows: tuple[Window, Window] | None = None  # source, target
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the parts of the texts that are not used."""
+        return () if self.windows is None else pair_notes(*self.windows)
 
     def document(self) -> dict[str, Any]:
         """Return the alignment as JSON, rounded to six decimals."""
@@ -50,13 +58,16 @@ class Alignment:
             "values": [[round(float(value), 6) for value in row] for row in self.values],
             "exact": self.is_exact,
         }
+        if self.windows is not None:
+            document |= pair_documents(*self.windows)
         if self.others is not None:
             document["others"] = [round(float(value), 6) for value in self.others]
         return document
 
     def picture(self) -> "charts.Figure":
         """Return a heat map: target words by source words."""
-        return charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
+        figure = charts.alignment(self.source, self.target, self.values, signed=self.is_exact)
+        return figure.with_notes(self.notes)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return self.picture()._repr_mimebundle_(include, exclude)
@@ -71,7 +82,7 @@ def align(
     """
     tokenizers = subject.source_tokenizer, subject.tokenizer
     boundaries = tokenizers[0].boundary, tokenizers[1].boundary
-    ids_S, ids_T = (tokenizer.encode(text).ids for tokenizer, text in zip(tokenizers, (source, target), strict=True))
+    (ids_S, source_window), (ids_T, window) = pair_windows(subject, source, target)
     sources, targets = (
         words_of(tokenizer, [*ids.tolist(), tokenizer.boundary])
         for tokenizer, ids in zip(tokenizers, (ids_S, ids_T), strict=True)
@@ -94,6 +105,7 @@ def align(
         values,
         is_exact,
         np.add.reduceat(others, starts) if is_exact else None,
+        (source_window, window),
     )
 
 

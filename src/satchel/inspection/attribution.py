@@ -26,6 +26,7 @@ from satchel.models.encoder import Encoder
 from satchel.nn.inference import evaluation_mode
 from satchel.predictor import Floats
 from satchel.text.display import visible
+from satchel.text.windows import Window
 
 Method = Literal["occlusion", "gradient", "integrated"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -61,6 +62,11 @@ class _OfLogit:
     def tokens(self) -> tuple[str, ...]:
         """The tokens of the text."""
         return self.explained.tokens
+
+    @property
+    def window(self) -> Window:
+        """The tokens of the text that are used."""
+        return self.explained.window
 
     @property
     def target(self) -> str:
@@ -181,7 +187,7 @@ class ComparedAttributions(_OfLogit):
     def document(self) -> dict[str, Any]:
         """Return the keys of `look attribution --json`."""
         return {
-            **json_fields(self, "words", "target", "versus", "score", "baseline", "exact", "notes"),
+            **json_fields(self, "words", "target", "versus", "score", "baseline", "exact", "notes", "window"),
             "methods": {
                 each.method: {
                     **json_fields(each, "values", "tokens", "token_values", "gap", "steps"),

@@ -21,6 +21,7 @@ from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.language import LanguageNetwork
 from satchel.text.display import visible
+from satchel.text.windows import Window
 
 # Number of senses listed in a notebook.
 LISTED_SENSES = 8
@@ -31,7 +32,8 @@ class Contributions:
     """Contribution of each sense of each word to a logit: `values` (W, N), whose sum plus `constant` is `logit`.
 
     `centred` is `values` minus the contribution of the mean sense vector of the vocabulary; the sum of the subtracted
-    parts is `shared` (N,). `constant` is the bias of the head. A word has one or more tokens.
+    parts is `shared` (N,). `constant` is the bias of the head. A word has one or more tokens. `window` are the tokens
+    of the text that are used.
     """
 
     words: tuple[str, ...]
@@ -42,6 +44,7 @@ class Contributions:
     shared: Floats
     constant: float = 0.0
     notes: tuple[str, ...] = ()
+    window: Window | None = None
 
     @property
     def logit(self) -> float:
@@ -73,12 +76,12 @@ class Contributions:
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look contributions --json`."""
-        names = ("words", "target", "versus", "values", "centred", "bias", "constant", "logit", "notes")
+        names = ("words", "target", "versus", "values", "centred", "bias", "constant", "logit", "notes", "window")
         return json_fields(self, *names)
 
     def picture(self) -> "charts.Figure":
         """Return a heat map of the contributions: words by senses."""
-        return charts.sense_contributions(self.words, self.values, self.title)
+        return charts.sense_contributions(self.words, self.values, self.title).with_notes(self.notes)
 
     def _repr_html_(self) -> str:
         by_word = self.values.sum(axis=1).tolist()
@@ -97,11 +100,15 @@ PARTS = ("values", "centred", "shared", "constant")
 
 
 def contributions(
-    subject: Subject, text: str, target: Target | None = None, versus: str | int | None = None
+    subject: Subject,
+    text: str,
+    target: Target | None = None,
+    versus: str | int | None = None,
+    start: int | None = None,
 ) -> Contributions:
     """Return the contributions to the logit of a target given a text, or to its difference from another logit."""
     backpack_of(subject)
-    return project([find_logit(subject, text, target, versus)])[0]
+    return project([find_logit(subject, text, target, versus, start)])[0]
 
 
 def label_contributions(subject: Subject, text: str) -> list[Contributions]:
@@ -146,6 +153,7 @@ def project(logits: Sequence[Logit]) -> list[Contributions]:
             shared_N,
             each.constant,
             each.notes,
+            each.window,
         )
         for each, values_SN, centred_SN, shared_N in parts
     ]

@@ -19,6 +19,7 @@ from satchel.models.transformer import Transformer
 from satchel.nn.inference import inference
 from satchel.predictor import Floats
 from satchel.text.display import with_roles
+from satchel.text.windows import Window
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Lens:
 
     `layers` are site names; `predictions` (L, T) are the most probable tokens or tags, with their `probabilities`.
     `ranks` (from 1) and `nats` (surprisal) belong to the `targets`: the next tokens, or the tags that the model
-    predicts. Positions without a target have rank 0 and nan.
+    predicts. Positions without a target have rank 0 and nan. `window` are the tokens of the text that are used.
     """
 
     tokens: tuple[str, ...]
@@ -37,17 +38,18 @@ class Lens:
     probabilities: Floats
     ranks: Array
     nats: Floats
+    window: Window
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look lens --json`."""
-        fields = json_fields(self, "tokens", "targets", "layers", "probabilities", "ranks", "nats")
+        fields = json_fields(self, "tokens", "targets", "layers", "probabilities", "ranks", "nats", "window")
         return {**fields, **with_roles({"said": [list(row) for row in self.predictions]})}
 
     def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
         return charts.logit_lens(
             self.tokens, self.layers, self.predictions, self.nats, self.ranks, targets=self.targets
-        )
+        ).with_notes(self.window.notes)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return self.picture()._repr_mimebundle_(include, exclude)
@@ -87,5 +89,8 @@ def logit_lens(subject: Subject, trace: Trace) -> Lens:
         trace.targets.tokens,
         tuple(layers),
         tuple(predictions),
-        *(np.array(values) for values in (probabilities, ranks, nats)),
+        np.array(probabilities),
+        np.array(ranks),
+        np.array(nats),
+        trace.window,
     )

@@ -18,10 +18,11 @@ from satchel import charts
 from satchel.datasets import roles
 from satchel.errors import DataError, SettingsError
 from satchel.inspection.alignment import training_lexicon
-from satchel.inspection.subject import Subject
+from satchel.inspection.subject import Subject, json_fields
 from satchel.inspection.trace import AttentionMaps, Trace
 from satchel.predictor import Floats
 from satchel.text.display import Token
+from satchel.text.windows import Window, truncation_notes
 
 # (T, S): whether a key position is expected for a query position.
 Expected = npt.NDArray[np.bool_]
@@ -54,17 +55,25 @@ class Patterns:
 
     rows: tuple[HeadFit, ...]
     texts: int
+    # Tokens of each text that are used; for a translator, of each target.
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on texts that are not used as a whole."""
+        return truncation_notes(self.windows)
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look patterns --json`."""
-        return {"texts": self.texts, "heads": [asdict(row) for row in self.rows]}
+        heads = [asdict(row) for row in self.rows]
+        return {"texts": self.texts, "heads": heads, **json_fields(self, "windows", "notes")}
 
     def picture(self) -> "charts.Figure":
         """Return a heat map of each pattern: the weights of layers by heads."""
         weights: dict[str, dict[tuple[int, int], float]] = {}
         for row in self.rows:
             weights.setdefault(row.pattern, {})[row.layer, row.head] = row.weight
-        return charts.heads_by_pattern(weights)
+        return charts.heads_by_pattern(weights).with_notes(self.notes)
 
     def best(self, pattern: str) -> HeadFit:
         """Return the head that agrees best with a pattern."""
@@ -202,14 +211,15 @@ def find_patterns(
         _check_names(patterns, list(known))
         chosen = {name: known[name] for name in patterns}
     is_causal = not is_pair and bool(getattr(getattr(subject.network, "encoder", None), "causal", False))
-    rows = rank(_expected(map(traced, texts), chosen, is_pair), causal=is_causal)
+    windows: list[Window] = []
+    rows = rank(_expected(map(traced, texts), chosen, is_pair, windows), causal=is_causal)
     missing = {} if patterns is None else {name for name in chosen if name not in {row.pattern for row in rows}}
     if missing:
         raise DataError(
             f"{', '.join(missing)}: no query of these texts has a visible expected position",
             "give other texts or other patterns",
         )
-    return Patterns(tuple(rows), len(texts))
+    return Patterns(tuple(rows), len(texts), tuple(windows))
 
 
 def _check_names(names: Sequence[str], known: Sequence[str]) -> None:
@@ -218,10 +228,11 @@ def _check_names(names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _expected(
-    traces: Iterable[Trace], patterns: Mapping[str, Pattern], is_pair: bool
+    traces: Iterable[Trace], patterns: Mapping[str, Pattern], is_pair: bool, windows: list[Window]
 ) -> Iterator[tuple[AttentionMaps, dict[str, Expected]]]:
-    """Yield the attention weights of each text and the expected positions by pattern."""
+    """Yield the attention weights of each text and the expected positions by pattern; append its window."""
     for trace in traces:
+        windows.append(trace.window)
         maps = trace.cross if is_pair else trace.attention
         if not len(maps):
             raise SettingsError("this model has no attention weights", "use a transformer or a backpack")

@@ -21,12 +21,13 @@ from satchel.errors import DataError, SettingsError
 from satchel.evaluation.similarity import Agreement, agreement, read_ratings
 from satchel.inspection.contributions import sense_counts
 from satchel.inspection.subject import Subject, backpack_of, class_name
-from satchel.inspection.targets import known_ids, read_prefix
+from satchel.inspection.targets import known_ids
 from satchel.models.backpack import Backpack
 from satchel.predictor import Floats, Ids
 from satchel.runs import folder as runs
 from satchel.text.display import role_of, with_roles
 from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window, select_window
 from satchel.text.words import words_of
 
 # Number of tokens of the training text in which the use of senses is measured.
@@ -273,13 +274,16 @@ class SenseVectors:
 
     # --- sense weights in a text
 
-    def weights(self, text: str) -> tuple[tuple[str, ...], Floats]:
-        """Return the words of a text and their sense weights (W, N) at its last position.
+    def weights(self, text: str, start: int | None = None) -> tuple[tuple[str, ...], Floats, Window]:
+        """Return the words of a text, their sense weights (W, N) at its last position, and the window of its tokens.
 
         For encoders that attend in both directions: the mean over all positions.
         """
-        ids, _ = read_prefix(self.tokenizer, self.backpack.context, text)
-        ids = ids if self.backpack.causal else ids[1:]
+        all_ids = np.asarray(self.tokenizer.encode(text).ids, np.int64)
+        if self.backpack.causal:
+            all_ids = np.append(self.tokenizer.boundary, all_ids)
+        window = select_window(len(all_ids), self.backpack.context, start)
+        ids = all_ids[window.part]
         if not len(ids):
             raise DataError("the text is empty; expected at least one token")
         device = self._means_ND.device
@@ -288,7 +292,7 @@ class SenseVectors:
         counts_SN, _ = sense_counts(self.backpack, torch.as_tensor(ids, device=device), weights_T)
         words = words_of(self.tokenizer, ids.tolist(), as_context=True)
         by_word = np.add.reduceat(counts_SN.cpu().numpy(), [word.start for word in words])
-        return tuple(word.text for word in words), by_word
+        return tuple(word.text for word in words), by_word, window
 
 
 def _mean_cosine(vectors_KD: Tensor) -> float:

@@ -10,6 +10,7 @@ from satchel.models.backpack import Backpack
 from satchel.runs.folder import RunConfig
 from satchel.text.display import with_roles
 from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window
 
 
 class Subject(Protocol):
@@ -45,17 +46,15 @@ def class_name(subject: Subject, number: int) -> str:
 
 def json_fields(result: object, *names: str) -> dict[str, Any]:
     """Return attributes of a result as values of JSON; arrays and tuples become lists, and tokens get roles."""
-    fields = {name: getattr(result, name) for name in names}
-    return with_roles(
-        {
-            name: value.tolist()
-            if isinstance(value, np.ndarray)
-            else list(value)
-            if isinstance(value, tuple)
-            else value
-            for name, value in fields.items()
-        }
-    )
+    return with_roles({name: _json_value(getattr(result, name)) for name in names})
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Window):
+        return value.document()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_json_value(each) for each in value] if isinstance(value, tuple) else value
 
 
 def backpack_of(subject: Subject) -> Backpack:

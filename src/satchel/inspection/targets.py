@@ -24,6 +24,7 @@ from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import share
 from satchel.text.display import SPECIAL, Token, unescaped
 from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window, select_window, whole_window
 from satchel.text.words import Word, word_ids, words_of
 
 # A next token (as text or id), a label, or for a tagger the position of a word, with or without its tag.
@@ -35,7 +36,7 @@ class Logit:
     """A logit, or a difference of two logits, as a linear function of the encodings of a text.
 
     Its value is the sum over positions of weights_T * (encoding . direction_D), plus `constant`. `words` groups the
-    tokens into words; without words each token stands for itself.
+    tokens into words; without words each token stands for itself. `window` are the tokens of the text that are used.
     """
 
     encoder: Encoder
@@ -43,6 +44,7 @@ class Logit:
     weights_T: Tensor
     direction_D: Tensor
     constant: float
+    window: Window
     target: str = ""
     versus: str | None = None
     words: tuple[Word, ...] = ()
@@ -69,7 +71,7 @@ def logit(network: Any, ids_T: Ids, target: int, versus: int | None = None, posi
     else:
         weights_T = direction_D.new_zeros(ids.shape)
         weights_T[position] = 1
-    return Logit(network.encoder, ids, weights_T, direction_D, constant)
+    return Logit(network.encoder, ids, weights_T, direction_D, constant, whole_window(len(ids)))
 
 
 def _row(head: Any, number: int) -> tuple[Tensor, float]:
@@ -81,11 +83,18 @@ def _row(head: Any, number: int) -> tuple[Tensor, float]:
 # --- the logit named by a target and a text -----------------------------------------------------------
 
 
-def find_logit(subject: Subject, text: str, target: Target | None = None, versus: str | int | None = None) -> Logit:
+def find_logit(
+    subject: Subject,
+    text: str,
+    target: Target | None = None,
+    versus: str | int | None = None,
+    start: int | None = None,
+) -> Logit:
     """Return the logit of a target given a text, or its difference from the logit of `versus`.
 
     A target is the next token, a label, or for a tagger the index of a word and its tag: (3, "NOUN"), 3 or "3:NOUN".
-    The default target is the most probable one.
+    The default target is the most probable one. The next token is predicted from the last tokens of the text, as many
+    as the context, or from those from the token `start` on.
     """
     if target is None and versus is not None:
         raise SettingsError("versus is given without a target", "give the target that it is compared with")
@@ -93,8 +102,14 @@ def find_logit(subject: Subject, text: str, target: Target | None = None, versus
         raise unsupported(subject, "has a logit for each target token", "see `satchel look alignment`")
     if subject.network is None:
         raise unsupported(subject, "has no embeddings", "train a network, for example with --model transformer")
-    find = {"lm": _next_token_logit, "classify": _label_logit, "tag": _tag_logit}[subject.task]
-    return find(subject, text, target, versus)
+    if subject.task == "lm":
+        return _next_token_logit(subject, text, target, versus, start)
+    if start is not None:
+        raise SettingsError(
+            f"--start {start}: expected a language model, but the task is {subject.task}",
+            "omit it: a label depends on the whole text, and a tag on the tokens around it",
+        )
+    return (_label_logit if subject.task == "classify" else _tag_logit)(subject, text, target, versus)
 
 
 def label_logits(subject: Subject, text: str) -> list[Logit]:
@@ -103,12 +118,16 @@ def label_logits(subject: Subject, text: str) -> list[Logit]:
     return [_named_logit(subject, ids_T, number) for number in range(len(subject.labels))]
 
 
-def _next_token_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
+def _next_token_logit(
+    subject: Subject, text: str, target: Target | None, versus: str | int | None, start: int | None
+) -> Logit:
     if isinstance(target, tuple):
         raise SettingsError(f"target={target} is a pair; expected a word or a token id")
     tokenizer, network = subject.tokenizer, subject.network
-    ids_T, notes = read_prefix(tokenizer, network.encoder.context, text)
-    follows_space = not text or text[-1].isspace()
+    ids_T, window = read_prefix(tokenizer, network.encoder.context, text, start)
+    notes = list(window.notes)
+    before = text if window.stop == window.total else tokenizer.decode(ids_T)
+    follows_space = not before or before[-1].isspace()
     if target is None:
         logprobs_BV, _ = subject.predictor.step(ids_T[None], subject.predictor.start(1))
         chosen = int(logprobs_BV[0].argmax())
@@ -117,7 +136,7 @@ def _next_token_logit(subject: Subject, text: str, target: Target | None, versus
     other = None if versus is None else next_token(tokenizer, versus, notes, follows_space=follows_space)
     if network.ngram is not None:
         notes.append("the logit of the network is explained, without the n-gram model it is interpolated with")
-    return _named_logit(subject, ids_T, chosen, other, notes=notes)
+    return replace(_named_logit(subject, ids_T, chosen, other, notes=notes), window=window)
 
 
 def _label_logit(subject: Subject, text: str, target: Target | None, versus: str | int | None) -> Logit:
@@ -201,13 +220,11 @@ def _parse_tag(target: Target | None, unit: str) -> tuple[int, str | None]:
 # --- next tokens ----------------------------------------------------------------------------------------
 
 
-def read_prefix(tokenizer: Tokenizer, context: int | None, prefix: str) -> tuple[Ids, list[str]]:
-    """Return the ids that the next token is predicted from, truncated as in generation, and notes for the user."""
+def read_prefix(tokenizer: Tokenizer, context: int | None, prefix: str, start: int | None = None) -> tuple[Ids, Window]:
+    """Return the ids that the next token is predicted from, and their window in the text with its boundary."""
     ids = np.concatenate([[tokenizer.boundary], tokenizer.encode(prefix).ids]).astype(np.int64)
-    if context is None or len(ids) <= context:
-        return ids, []
-    kept = max(1, context // 2)
-    return ids[-kept:], [f"the text exceeds the context of {context:,} tokens: only its last {kept:,} tokens are used"]
+    window = select_window(len(ids), context, start)
+    return ids[window.part], window
 
 
 def known_ids(tokenizer: Tokenizer, word: str) -> list[int]:

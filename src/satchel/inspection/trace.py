@@ -27,6 +27,8 @@ from satchel.nn.inference import inference
 from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window, pair_documents, pair_notes, select_window, whole_window
 
 # Sites of the hidden states. They are small and recorded immediately; other sites are recorded on first use.
 HIDDEN = ("*embedded", "*blocks.*.output", "*.states", "*encoded")
@@ -54,8 +56,8 @@ class Trace:
     """The values at the sites of a network in a forward pass over one text.
 
     `trace[name]` is the value at a site as an array without the batch axis, `trace.tensor(name)` the same as a tensor,
-    `trace.sites` the names of all sites. Values of quadratic size are not stored in advance: the first access runs the
-    forward pass again and records them.
+    `trace.sites` the names of all sites, `trace.window` the traced part of the text. Values of quadratic size are not
+    stored in advance: the first access runs the forward pass again and records them.
     """
 
     def __init__(
@@ -66,14 +68,27 @@ class Trace:
         *,
         source: Sequence[str] = (),
         targets: Targets | None = None,
-        notes: Sequence[str] = (),
+        window: Window | None = None,
+        source_window: Window | None = None,
+        remarks: Sequence[str] = (),
     ) -> None:
         self.tokens, self.source = tuple(tokens), tuple(source)
-        self.targets, self.notes = targets or Targets(), tuple(notes)
+        self.targets = targets or Targets()
+        self.window, self.source_window = window or whole_window(len(self.tokens)), source_window
+        self._remarks = tuple(remarks)
         self._network, self._batch = network, batch
         self._paths = {} if network is None else site_paths(network)
         self._values: dict[str, Tensor] = {}
         self.read(*HIDDEN)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the user, for example on the parts of the texts that are not traced."""
+        return (*pair_notes(self.source_window, self.window), *self._remarks)
+
+    def windows(self) -> dict[str, dict[str, int]]:
+        """Return the traced windows as fields of JSON: `window`, and for a translator `source_window`."""
+        return pair_documents(self.source_window, self.window)
 
     def __repr__(self) -> str:
         return f"<Trace of {len(self.tokens):,} tokens, {len(self._paths):,} sites>"
@@ -200,22 +215,23 @@ class Trace:
         maps = self.maps(which)
         if layer is not None and head is not None:
             title = f"Attention weights, layer {layer}, head {head}"
-            return charts.attention_map(maps.rows, maps.columns, maps[layer, head], title)
-        return charts.attention_maps(maps.rows, maps.columns, maps.select(layer, head))
+            return charts.attention_map(maps.rows, maps.columns, maps[layer, head], title).with_notes(self.notes)
+        return charts.attention_maps(maps.rows, maps.columns, maps.select(layer, head)).with_notes(self.notes)
 
     def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "charts.Figure":
         """Return lines from each query token to the tokens it attends to, in a colour for each head."""
         maps = self.maps(which)
-        return charts.head_lines(maps.rows, maps.columns, maps.select(layer, head))
+        return charts.head_lines(maps.rows, maps.columns, maps.select(layer, head)).with_notes(self.notes)
 
     def grid(self, layer: int | None = None, which: str = "own") -> "charts.Figure":
         """Return a grid of small heat maps, one for each head."""
         maps = self.maps(which)
-        return charts.heads_grid(maps.rows, maps.columns, maps.select(layer))
+        return charts.heads_grid(maps.rows, maps.columns, maps.select(layer)).with_notes(self.notes)
 
     def surprise_strip(self) -> "charts.Figure":
         """Return the text with each token coloured by its surprisal in bits."""
-        return charts.surprise_strip(self.targets.tokens, (self.surprise / math.log(2)).tolist())
+        bits = (self.surprise / math.log(2)).tolist()
+        return charts.surprise_strip(self.targets.tokens, bits).with_notes(self.notes)
 
 
 class AttentionMaps:
@@ -307,18 +323,15 @@ def one_pair(network: TranslationNetwork, source: Ids, target: Ids, boundaries: 
     return PairBatch(*(part.to(device) for part in pair_batch([source], [target], *boundaries)))
 
 
-def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
+def trace_text(subject: Subject, text: str, start: int | None = None) -> Trace:
     """Return the trace of a language model, classifier or tagger over a text.
 
-    If the text exceeds the context, the window that begins at the token `start` is traced.
+    If the text exceeds the context, its last tokens are traced, or the window that begins at the token `start`.
     """
-    if start < 0:
-        raise SettingsError(f"start={start}: expected the index of a token, 0 or more")
     find = {"lm": _next_tokens, "classify": _label, "tag": _tags}[subject.task]
     ids_T, targets, positions_N = find(subject, text)
-    window, notes = _window(subject, ids_T, start)
-    if "target_in_input" in targets.notes:
-        notes.append(SEES_TARGETS)
+    context = getattr(getattr(subject.network, "encoder", None), "context", None)
+    window = select_window(len(ids_T), context, start)
     inside_N = (positions_N >= window.start) & (positions_N < window.stop)
     if subject.task == "classify":
         inside_N[:] = True
@@ -328,34 +341,43 @@ def trace_text(subject: Subject, text: str, start: int = 0) -> Trace:
         targets.surprise[inside_N],
         {name: values[inside_N] for name, values in targets.notes.items()},
     )
-    tokens = subject.tokenizer.tokens_of(ids_T[window], as_context=True)
+    tokens = subject.tokenizer.tokens_of(ids_T[window.part], as_context=True)
     network = subject.network
-    batch = None if network is None else text_batch(network, ids_T[window])
-    return Trace(tokens, network, batch, targets=targets, notes=notes)
+    batch = None if network is None else text_batch(network, ids_T[window.part])
+    remarks = [SEES_TARGETS] if "target_in_input" in targets.notes else []
+    return Trace(tokens, network, batch, targets=targets, window=window, remarks=remarks)
+
+
+def pair_windows(subject: Subject, source: str, target: str) -> tuple[tuple[Ids, Window], tuple[Ids, Window]]:
+    """Return the ids that a translator reads of a source and of a target, with their windows.
+
+    A translation is predicted from its start, so that the first tokens of a long text are read.
+    """
+    longest = subject.settings.model.context - 1
+
+    def read(tokenizer: Tokenizer, text: str) -> tuple[Ids, Window]:
+        ids = np.asarray(tokenizer.encode(text).ids, np.int64)
+        return ids[:longest], Window(0, min(longest, len(ids)), len(ids))
+
+    return read(subject.source_tokenizer, source), read(subject.tokenizer, target)
 
 
 def trace_translation(subject: Subject, source: str, target: str) -> Trace:
     """Return the trace of a translator over a source and a target."""
     tokenizers = subject.source_tokenizer, subject.tokenizer
-    longest = subject.settings.model.context - 1
-    source_ids, target_ids = (
-        np.asarray(tokenizer.encode(text).ids, np.int64)
-        for tokenizer, text in zip(tokenizers, (source, target), strict=True)
-    )
-    notes = []
-    if max(len(source_ids), len(target_ids)) > longest:
-        notes.append(f"a text exceeds the context: only its first {longest:,} tokens are used")
-    source_ids, target_ids = source_ids[:longest], target_ids[:longest]
-    (logprobs,) = subject.predictor.score([source_ids], [target_ids])
+    (source_ids, source_window), (target_ids, window) = pair_windows(subject, source, target)
     boundaries = subject.source_tokenizer.boundary, subject.tokenizer.boundary
-    predicted = np.append(target_ids, boundaries[1])
+    # The end of a truncated translation is not predicted.
+    predicted = np.append(target_ids, boundaries[1]) if window.is_whole else target_ids
+    (logprobs,) = subject.predictor.score([source_ids], [target_ids])
     return Trace(
         tokenizers[1].tokens_of([boundaries[1], *target_ids], as_context=True),
         subject.network,
         one_pair(subject.network, source_ids, target_ids, boundaries),
         source=tokenizers[0].tokens_of([*source_ids, boundaries[0]]),
-        targets=Targets(tokenizers[1].tokens_of(predicted), tuple(predicted.tolist()), -logprobs),
-        notes=notes,
+        targets=Targets(tokenizers[1].tokens_of(predicted), tuple(predicted.tolist()), -logprobs[: len(predicted)]),
+        window=window,
+        source_window=source_window,
     )
 
 
@@ -390,15 +412,3 @@ def _best(subject: Subject, logprobs_NC: Floats) -> Targets:
     """Return the most probable label of each row."""
     best_N = logprobs_NC.argmax(axis=1)
     return Targets(tuple(subject.labels[id_] for id_ in best_N), tuple(best_N.tolist()), -logprobs_NC.max(axis=1))
-
-
-def _window(subject: Subject, ids_T: Ids, start: int) -> tuple[slice, list[str]]:
-    """Return the part of a text that is traced, and notes for the user."""
-    context = getattr(getattr(subject.network, "encoder", None), "context", None) or len(ids_T)
-    if start >= len(ids_T):
-        raise SettingsError(f"start={start:,}: expected less than {len(ids_T):,}, the number of tokens")
-    stop = min(len(ids_T), start + context)
-    if stop - start == len(ids_T):
-        return slice(0, len(ids_T)), []
-    window = f"tokens {start:,} to {stop - 1:,} of {len(ids_T):,}"
-    return slice(start, stop), [f"only {window} are traced: the context is {context:,}"]

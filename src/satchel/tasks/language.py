@@ -295,7 +295,8 @@ class NetworkPredictor:
     def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, NetworkState]:
         """Return the log-probabilities (B, V) of the token after the given ids, and the state after them.
 
-        When the context window is full, its last half is encoded again as the start of a new window.
+        When the context window is full, its last half is encoded again as the start of a new window. A longer prompt is
+        truncated to its last tokens, as many as the window.
         """
         assert isinstance(state, NetworkState)
         encoder, recent_BT = state.encoder, state.recent
@@ -303,7 +304,8 @@ class NetworkPredictor:
         if self.window is not None:
             recent_BT = np.concatenate([state.recent, new_BT], axis=1)
             if recent_BT.shape[1] > self.window:
-                recent_BT = new_BT = recent_BT[:, -max(1, self.window // 2) :]
+                kept = min(self.window, max(1, self.window // 2, new_BT.shape[1]))
+                recent_BT = new_BT = recent_BT[:, -kept:]
                 encoder = self.network.encoder.start(len(new_BT))
         with inference(self.network, state.cache):
             encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)

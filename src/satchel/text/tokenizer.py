@@ -148,6 +148,14 @@ class Tokenizer:
             return ("" if self.kind == "char" else " ").join(spellings)
         return str(self._engine.decode(valid_ids, skip_special_tokens=False))
 
+    def decode_after(self, prompt: str, ids: Iterable[int] | Ids) -> str:
+        """Return the text of ids that continue a prompt, including the space between the two.
+
+        The tokens of a word tokenizer do not contain spaces; those of other tokenizers do.
+        """
+        text = self.decode(ids)
+        return f" {text}" if self.kind == "word" and text and prompt and not prompt[-1].isspace() else text
+
     def tokens_of(self, ids: Iterable[int] | Ids, *, as_context: bool = False) -> tuple[Token, ...]:
         """Return each token of ids for display; see `text_of`."""
         return tuple(self.text_of(int(id_), as_context=as_context) for id_ in ids)

@@ -36,7 +36,7 @@ def test_the_default_target_is_the_most_probable_token(cli: Cli, backpack: Path)
     several = json_of(cli, "look", "contributions", backpack, "The cat", "--target", "zebra")
     assert "the logit of the first one is explained" in several["notes"][0]
     long = model.contributions("The cat sat on the mat. " * 20)
-    assert "exceeds the context of 32 tokens: only its last 16" in long.notes[0]
+    assert "only tokens 129 to 160 of 161 are used" in long.notes[0]
     assert sum(long.values.ravel()) == pytest.approx(long.logit)
 
 

@@ -75,3 +75,79 @@ def test_a_terminal_distinguishes_a_word_that_is_spelled_like_a_special_token(
     assert printed.split("\n")[0].split() == ["the", "<unk>", "\\<unk>", "<end>"]
     _, printed, _ = cli("look", "attribution", word_runs["transformer"], TEXT)
     assert [line.split()[0] for line in printed.split("\n")[2:6]] == ["<start>", "the", "<unk>", "\\<unk>"]
+
+
+# --- windows of long texts ---------------------------------------------------------------------------
+
+LONG = "the cat saw the dog and " * 20
+TOTAL = 121  # with the boundary before the text
+LAST = "only tokens 89 to 120 of 121 are used"
+
+
+@pytest.mark.parametrize(
+    ("kind", "view"),
+    [
+        ("transformer", "attention"),
+        ("transformer", "lens"),
+        ("transformer", "attribution"),
+        ("backpack", "attention"),
+        ("backpack", "contributions"),
+        ("backpack", "senses"),
+    ],
+)
+def test_views_use_the_last_tokens_of_the_context_or_a_selected_window_and_report_it(
+    cli: Cli, word_runs: dict[str, Path], tmp_path: Path, kind: str, view: str
+) -> None:
+    arguments = ("look", view, word_runs[kind], LONG)
+    assert json_of(cli, *arguments)["window"] == {"start": 89, "tokens": 32, "total": TOTAL}
+    selected = json_of(cli, *arguments, "--start", 2)
+    assert selected["window"] == {"start": 2, "tokens": 32, "total": TOTAL}
+    assert LAST in cli(*arguments)[2]
+    assert cli(*arguments, "-o", tmp_path / "figure.json")[0] == 0
+    assert LAST in (tmp_path / "figure.json").read_text()
+    code, _, messages = cli(*arguments, "--start", TOTAL)
+    assert (code, "--start 121: expected 0 to 120" in messages) == (2, True)
+
+
+def test_patterns_report_the_windows_of_all_texts(cli: Cli, word_runs: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text(f"the cat saw the cat\n{LONG}\n")
+    arguments = ("look", "patterns", word_runs["transformer"])
+    result = json_of(cli, *arguments, "--data", tmp_path / "texts.txt")
+    assert [window["tokens"] for window in result["windows"]] == [6, 32]
+    assert result["notes"] == ["1 of 2 texts has more than 32 tokens: the last 32 of each are used"]
+    assert json_of(cli, *arguments, LONG, "--start", 0)["windows"] == [{"start": 0, "tokens": 32, "total": TOTAL}]
+    assert LAST in cli(*arguments, LONG)[2]
+
+
+@pytest.mark.parametrize(("kind", "view"), [("ngram", "surprise"), ("ngram", "order"), ("transformer", "surprise")])
+def test_surprisal_and_orders_of_a_long_text_are_given_for_every_token(
+    cli: Cli, word_runs: dict[str, Path], kind: str, view: str
+) -> None:
+    whole = json_of(cli, "look", view, word_runs[kind], LONG)
+    assert (len(whole["tokens"]), whole["window"]) == (TOTAL, {"start": 0, "tokens": TOTAL, "total": TOTAL})
+    part = json_of(cli, "look", view, word_runs[kind], LONG, "--start", 100)
+    assert part["tokens"] == whole["tokens"][100:]
+    values = "bits" if view == "surprise" else "orders"
+    assert part[values] == whole[values][100:]
+    assert part["window"] == {"start": 100, "tokens": 21, "total": TOTAL}
+
+
+def test_predictions_after_a_long_prompt_depend_on_its_last_tokens_only(cli: Cli, word_runs: dict[str, Path]) -> None:
+    model: Any = satchel.load(word_runs["transformer"])
+    words = LONG.split()
+    other = " ".join(["<end>"] * (len(words) - 32) + words[-32:])
+    long, same = model.next(LONG, top=5), model.next(other, top=5)
+    assert long.probabilities == pytest.approx(same.probabilities, rel=1e-6)
+    assert long.probabilities != pytest.approx(model.next(" ".join(words[-16:]), top=5).probabilities, rel=1e-6)
+    assert (long.window.start, long.window.tokens, long.window.total) == (89, 32, TOTAL)
+    result = json_of(cli, "generate", word_runs["transformer"], LONG, "--tokens", 2)
+    assert result["window"] == {"start": 89, "tokens": 32, "total": TOTAL}
+    assert f"prompt: {LAST}" in cli("generate", word_runs["transformer"], LONG, "--tokens", 2)[2]
+
+
+def test_surprisal_is_refused_for_classifiers_and_taggers(cli: Cli, classifier: Path, tagger: Path) -> None:
+    for run, task in ((classifier, "classify"), (tagger, "tag")):
+        for view in ("surprise", "order"):
+            code, printed, messages = cli("look", view, run, "the cat")
+            assert (code, printed) == (2, "")
+            assert f"not tokens (task={task})" in messages

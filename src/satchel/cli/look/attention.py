@@ -33,7 +33,7 @@ def attention(
     which: Annotated[
         str, Option(help="Translators: decoder self-attention (own), encoder self-attention (source), or cross.")
     ] = "own",
-    start: Start = 0,
+    start: Start = None,
 ) -> View:
     """Print or draw the attention weights: rows are query tokens, columns are key tokens."""
     check_choice("--form", form, ("matrix", "lines", "grid"))
@@ -52,7 +52,10 @@ def attention(
             {"layer": layer_number, "head": head_number, "weights": weights.tolist()}
             for (layer_number, head_number), weights in maps.select(layer, head)
         ]
-        return with_roles({"rows": list(maps.rows), "columns": list(maps.columns), "maps": chosen})
+        return {
+            **with_roles({"rows": list(maps.rows), "columns": list(maps.columns), "maps": chosen}),
+            **trace.windows(),
+        }
 
     def show() -> None:
         weights = maps.mean(layer) if head is None else maps[layer or 0, head]
@@ -95,6 +98,7 @@ def alignment(
 
 def _show(result: "Alignment") -> None:
     """Print a row for each target word; if the source words do not fit beside each other, print several tables."""
+    message(*result.notes)
     from rich.cells import cell_len
 
     def width(column: Sequence[str]) -> int:
@@ -158,15 +162,17 @@ def patterns(
         str | None,
         Option(help="Patterns separated by commas: same, previous, first, subject, ...; default: all that apply."),
     ] = None,
+    start: Start = None,
 ) -> View:
     """Print or draw the attention weight that each head puts on the positions of each pattern."""
     from satchel import api
 
     model = api.load(run)
-    result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None)
+    result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None, start=start)
     result = replace(result, rows=tuple(row for row in result.rows if layer in (None, row.layer)))
 
     def show() -> None:
+        message(*result.notes)
         rows = [list(group)[:MAX_HEADS] for _, group in groupby(result.rows, key=lambda row: row.pattern)]
         print_table(
             {"pattern": TEXT, "layer": "d", "head": "d", "weight": ".1%", "uniform": ".1%", "argmax": ".1%"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from typer import Option
 
 from satchel.charts import terminal
+from satchel.cli.look.options import Start
 from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
@@ -42,6 +43,7 @@ def contributions(
     by: Annotated[
         str, Option(help="With --data, group the sums by word, sense, position, or several separated by commas.")
     ] = "word,sense",
+    start: Start = None,
 ) -> View:
     """Print or draw the contribution of each sense of each word to a logit of a Backpack; they sum exactly to it.
 
@@ -59,7 +61,7 @@ def contributions(
         return _totals_view(totals)
     if model.settings.task == "translate":
         raise SettingsError("contributions of a translator are an alignment", "use `satchel look alignment`")
-    result = explain(model, read_text(text), target, versus)
+    result = explain(model, read_text(text), target, versus, start)
     return View(result.picture, result.document, lambda: show_contributions(result))
 
 
@@ -130,6 +132,7 @@ def attribution(
     instead: Annotated[
         str, Option(help="Baseline that replaces a word: mean of all word vectors, or random words.")
     ] = "mean",
+    start: Start = None,
 ) -> View:
     """Print or draw the contribution of each word to the score of a token or label, by several attribution methods."""
     from satchel import api, charts
@@ -138,7 +141,7 @@ def attribution(
 
     check_choice("--instead", instead, INSTEADS)
     chosen = [each for each in METHODS if method in (None, each)] or METHODS
-    explained = find_logit(api.load(run), read_text(text), target, versus)
+    explained = find_logit(api.load(run), read_text(text), target, versus, start)
     result = compare_methods(explained, chosen, instead=cast(Instead, instead))
     values: dict[str, Any] = result.by_method
     if method is not None:
@@ -156,21 +159,22 @@ def attribution(
         )
         message(*result.checks())
 
-    return View(lambda: charts.attribution(result.words, values, title), result.document, show)
+    return View(lambda: charts.attribution(result.words, values, title).with_notes(result.notes), result.document, show)
 
 
 # --- senses -----------------------------------------------------------------------------------------
 
 
 @view
-def senses(run: Run, text: Text = None) -> View:
+def senses(run: Run, text: Text = None, start: Start = None) -> View:
     """Print or draw the weight of each sense of each word in the prediction after the text (Backpacks)."""
     from satchel import api, charts
 
-    words, weights_WN = api.load(run).sense_vectors.weights(read_text(text))
+    words, weights_WN, window = api.load(run).sense_vectors.weights(read_text(text), start)
+    message(*window.notes)
     columns = [("word", TOKEN), *((f"sense {sense}", ".2f") for sense in range(weights_WN.shape[1]))]
     return View(
-        lambda: charts.sense_bars(words, weights_WN),
-        lambda: with_roles({"words": list(words), "weights": weights_WN.tolist()}),
+        lambda: charts.sense_bars(words, weights_WN).with_notes(window.notes),
+        lambda: with_roles({"words": list(words), "weights": weights_WN.tolist(), "window": window.document()}),
         lambda: print_table(columns, [[word, *row] for word, row in zip(words, weights_WN, strict=True)]),
     )

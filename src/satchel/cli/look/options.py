@@ -14,7 +14,10 @@ Target = Annotated[str | None, Option(help="Translators: the translation; defaul
 Source = Annotated[str | None, Option(help="Translators: the source text; TEXT is then the translation.")]
 Layer = Annotated[int | None, Option(help="Layer, counted from 0; default: all layers.")]
 Head = Annotated[int | None, Option(help="Head, counted from 0; default: all heads.")]
-Start = Annotated[int, Option(help="First token of the window if TEXT is longer than the model's context.", min=0)]
+Start = Annotated[
+    int | None,
+    Option(help="First token of TEXT that is used, from 0; default: the last tokens, as many as the context.", min=0),
+]
 
 
 def read_pair(text: str | None, target: str | None, source: str | None) -> tuple[str, str | None]:
@@ -24,7 +27,7 @@ def read_pair(text: str | None, target: str | None, source: str | None) -> tuple
 
 
 def trace_run(
-    run: str, text: str | None, target: str | None = None, source: str | None = None, start: int = 0
+    run: str, text: str | None, target: str | None = None, source: str | None = None, start: int | None = None
 ) -> "Trace":
     """Return the trace of a forward pass."""
     from satchel import api

@@ -1,56 +1,87 @@
 """`satchel look surprise`, `order` and `lens`: values and predictions for each token of a text."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from satchel.charts import terminal
-from satchel.cli.look.options import Source, Start, Target, trace_run
+from satchel.cli.look.options import Source, Start, Target, read_pair
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, message, print_drawing, print_table
 from satchel.cli.result import View, view
-from satchel.errors import RunError
+from satchel.errors import RunError, SettingsError
+from satchel.evaluation.likelihood import SEES_TARGETS
 from satchel.text.display import visible, with_roles
+from satchel.text.windows import pair_documents, refuse_start
+
+if TYPE_CHECKING:
+    from satchel.api.language import TextScore
 
 
 @view
-def surprise(run: Run, text: Text = None, target: Target = None, source: Source = None, start: Start = 0) -> View:
+def surprise(run: Run, text: Text = None, target: Target = None, source: Source = None, start: Start = None) -> View:
     """Print or draw the surprisal of each token: -log2 of its probability, in bits."""
     from satchel import charts
 
-    scored = trace_run(run, text, target, source, start).targets
-    bits = scored.surprise / math.log(2)
+    result = _scored(run, text, target, source, start)
+    bits = (-result.logprobs / math.log(2)).tolist()
 
     def document() -> dict[str, Any]:
-        notes = {name: values.tolist() for name, values in scored.notes.items()}
-        return with_roles({"tokens": list(scored.tokens), "bits": bits.tolist(), "notes": notes})
+        notes = {name: values.tolist() for name, values in result.notes.items()}
+        fields = with_roles({"tokens": list(result.tokens), "bits": bits, "notes": notes})
+        return {**fields, **pair_documents(result.source_window, result.window)}
 
     def show() -> None:
-        print_drawing(terminal.strip(scored.tokens, bits.tolist(), [f"{value:.1f}" for value in bits]))
-        if len(bits):
-            message(f"surprisal in bits; mean {bits.mean():.2f} over {len(bits):,} tokens")
-        else:
-            message("the text has no tokens")
+        print_drawing(terminal.strip(result.tokens, bits, [f"{value:.1f}" for value in bits]))
+        message(f"surprisal in bits; mean {sum(bits) / len(bits):.2f} over {len(bits):,} tokens")
 
-    return View(lambda: charts.surprise_strip(scored.tokens, bits.tolist()), document, show)
+    return View(lambda: charts.surprise_strip(result.tokens, bits).with_notes(result.window_notes), document, show)
+
+
+def _scored(
+    run: str, text: str | None, target: str | None = None, source: str | None = None, start: int | None = None
+) -> "TextScore":
+    """Return the scores of the tokens of a text, or of a translation, from the token `start` on."""
+    from satchel import api
+
+    content, target = read_pair(text, target, source)
+    model: Any = api.load(run)
+    if model.task == "translate":
+        refuse_start(start)
+        scored = model.score(content, model.translate(content).target if target is None else target)
+    elif model.task != "lm":
+        raise RunError(
+            f"predicts {'a label' if model.task == 'classify' else 'tags'}, not tokens (task={model.task})",
+            "surprisal is for language models and translators; use `satchel look attribution`",
+            where=run,
+        )
+    elif target is not None:
+        raise SettingsError("--source and --target are for translators, and this is a language model", "omit them")
+    else:
+        scored = model.score(content)
+    result: TextScore = scored.starting_at(start)
+    message(*result.window_notes)
+    if "target_in_input" in result.notes:
+        message(SEES_TARGETS)
+    return result
 
 
 # --- order ------------------------------------------------------------------------------------------
 
 
 @view
-def order(run: Run, text: Text = None, start: Start = 0) -> View:
+def order(run: Run, text: Text = None, start: Start = None) -> View:
     """Print or draw the order of the longest n-gram found for each token (1 is a back-off to the unigram)."""
     from satchel import charts
 
-    scored = trace_run(run, text, start=start).targets
-    tokens, orders = scored.tokens, scored.notes.get("order")
+    result = _scored(run, text, start=start)
+    tokens, orders = result.tokens, result.notes.get("order")
     if orders is None:
         raise RunError(
             "has no n-gram model and no n-gram orders", "use a run trained with --model ngram or model.ngram", where=run
         )
     return View(
-        lambda: charts.order_strip(tokens, orders.tolist()),
-        lambda: with_roles({"tokens": list(tokens), "orders": orders.tolist()}),
+        lambda: charts.order_strip(tokens, orders.tolist()).with_notes(result.window_notes),
+        lambda: with_roles({"tokens": list(tokens), "orders": orders.tolist(), "window": result.window.document()}),
         lambda: print_drawing(terminal.strip(tokens, orders.tolist(), [str(each) for each in orders])),
     )
 
@@ -59,11 +90,12 @@ def order(run: Run, text: Text = None, start: Start = 0) -> View:
 
 
 @view
-def lens(run: Run, text: Text = None, start: Start = 0) -> View:
+def lens(run: Run, text: Text = None, start: Start = None) -> View:
     """Print or draw the logit lens: the most probable next token if each layer were the last one."""
     from satchel import api
 
     result = api.load(run).lens(read_text(text), start)
+    message(*result.window.notes)
 
     def show() -> None:
         layers = [name.removesuffix(".output").removesuffix(".states") for name in result.layers]
