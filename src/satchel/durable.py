@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from satchel.errors import MachineError, RunError
 
@@ -403,6 +403,15 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
         yield handle
 
 
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder; raise RunError if a folder on the way to it is a symbolic link."""
+    path = folder / name
+    for parent in path.relative_to(folder).parents:
+        if (folder / parent).is_symlink() and parent != Path():
+            raise RunError("is a symbolic link, expected a folder", where=str(folder / parent))
+    return path
+
+
 def read_file(path: Path, largest: int) -> bytes:
     """Return the contents of a regular file of at most `largest` bytes."""
     with open_regular(path) as handle:
@@ -412,10 +421,11 @@ def read_file(path: Path, largest: int) -> bytes:
         return handle.read(size)
 
 
-def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the manifest's entry (size, sha256) of each file in the folder."""
+def read_manifest(folder: Path) -> dict[str, "ManifestEntry"]:
+    """Return the manifest's entry of each file in the folder."""
     path = folder / MANIFEST
-    manifest = from_json(read_file(path, LARGEST_JSON), str(path))
+    data = read_file(path, LARGEST_JSON)
+    manifest = from_json(data, str(path))
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise RunError("is not a manifest: the keys schema_version and files are missing", where=str(path))
     if manifest.get("schema_version") != SCHEMA:
@@ -424,27 +434,34 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
             "it was written by another version of satchel: open it with that version",
             where=str(path),
         )
-    return dict(manifest["files"])
+    return parse(Manifest, data, str(path)).files
 
 
-def is_intact(folder: Path, name: str, handle: io.BufferedIOBase) -> bool:
-    """Return whether the contents of a file in the folder have the size and sha256 given by the manifest."""
+def manifest_entry(folder: Path, name: str) -> "ManifestEntry":
+    """Return the manifest's entry of a file; raise RunError if there is none."""
     entry = read_manifest(folder).get(name)
-    if not isinstance(entry, dict):
+    if entry is None:
         raise RunError(f"{name} is not in the manifest", where=str(folder / MANIFEST))
+    return entry
+
+
+def check_intact(path: Path, handle: io.BufferedIOBase, entry: "ManifestEntry") -> None:
+    """Raise RunError if the contents of an open file do not have the size and sha256 of its manifest entry."""
     digest = hashlib.file_digest(handle, "sha256").hexdigest()
-    return (entry.get("size"), entry.get("sha256")) == (handle.seek(0, os.SEEK_END), digest)
+    if (entry.size, entry.sha256) != (handle.seek(0, os.SEEK_END), digest):
+        raise RunError(
+            "is damaged: its size or sha256 differs from the manifest",
+            "restore the folder from a copy, or train it again",
+            where=str(path),
+        )
+    handle.seek(0)
 
 
 def read_verified(folder: Path, name: str, largest: int) -> bytes:
     """Return the contents of a file in the folder after comparing size and sha256 with the manifest."""
-    data = read_file(folder / name, largest)
-    if not is_intact(folder, name, io.BytesIO(data)):
-        raise RunError(
-            "is damaged: its size or sha256 differs from the manifest",
-            "restore the folder from a copy, or train it again",
-            where=str(folder / name),
-        )
+    path = inside(folder, name)
+    data = read_file(path, largest)
+    check_intact(path, io.BytesIO(data), manifest_entry(folder, name))
     return data
 
 
@@ -464,6 +481,26 @@ class Record(BaseModel):
 
 
 R = TypeVar("R", bound=Record)
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+# A relative path without hidden components and without "..".
+FileName = Annotated[
+    str, Field(pattern=r"^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(/[a-zA-Z0-9_][a-zA-Z0-9_.-]*)*$", max_length=255)
+]
+
+
+class ManifestEntry(Record):
+    """Size and checksum of a file."""
+
+    size: Count
+    sha256: Sha256
+
+
+class Manifest(Record):
+    """The contents of manifest.json."""
+
+    schema_version: Literal[1]
+    files: dict[FileName, ManifestEntry]
 
 
 def parse(kind: type[R], data: bytes, where: str) -> R:
@@ -475,9 +512,12 @@ def parse(kind: type[R], data: bytes, where: str) -> R:
         first = error.errors(include_url=False)[0]
         key, value = ".".join(map(str, first["loc"])), repr(first["input"])
         cause = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        found = "" if first["type"] in ("missing", "value_error") else f"found {value[:40]}, "
+        if first["type"] == "missing":
+            cause = "is missing"
+        elif first["type"] != "value_error":
+            cause = f"found {value[:40]}, {cause[:1].lower()}{cause[1:]}"
         raise RunError(
-            f"{key[:80]}: {found}{cause[:1].lower()}{cause[1:]}" if key else cause,
+            f"{key[:80]}: {cause}" if key else cause,
             "the file is damaged, or was written by another version of satchel",
             where=where,
         ) from None

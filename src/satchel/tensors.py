@@ -5,6 +5,7 @@ rejects duplicate keys, unusual names, gaps between arrays and values that are n
 """
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -74,8 +75,8 @@ def _header(tensors: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]], m
     return json.dumps(entries, ensure_ascii=False).encode()
 
 
-def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return the arrays and the metadata of a file after verifying its checksum."""
+def read(path: Path, entry: durable.ManifestEntry | None = None) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return the arrays and the metadata of a file after verifying the checksum of the manifest or of the header."""
     with durable.open_regular(path) as handle:
         # Check the header before allocating memory for the arrays it claims.
         _read_header(handle, path)
@@ -83,24 +84,31 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         data = handle.read(os.fstat(handle.fileno()).st_size)
     header, start = _parse_header(data[: 8 + LARGEST_HEADER], len(data), str(path))
     metadata = header.pop("__metadata__")
-    if hashlib.sha256(memoryview(data)[start:]).hexdigest() != metadata.get("sha256"):
+    if entry is not None:
+        durable.check_intact(path, io.BytesIO(data), entry)
+    elif hashlib.sha256(memoryview(data)[start:]).hexdigest() != metadata.get("sha256"):
         raise _damaged(path)
     try:
         tensors = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
         raise RunError(f"is not a safetensors file: {error}", where=str(path)) from error
     arrays = {}
-    for name, entry in header.items():
-        array = np.frombuffer(tensors[name]["data"], _dtype(entry))
+    for name, info in header.items():
+        array = np.frombuffer(tensors[name]["data"], _dtype(info))
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise RunError(f"{name} contains NaN or infinity", where=str(path))
-        arrays[name] = array.reshape(entry["shape"])
+        arrays[name] = array.reshape(info["shape"])
     return arrays, metadata
 
 
-def read_header(path: Path) -> tuple[dict[str, ArrayInfo], dict[str, str]]:
-    """Return the type and shape of each array in a file by name, and the metadata, without reading the arrays."""
+def read_header(path: Path, entry: durable.ManifestEntry | None = None) -> tuple[dict[str, ArrayInfo], dict[str, str]]:
+    """Return the type and shape of each array in a file by name, and the metadata.
+
+    With a manifest entry, the file is compared with it first; otherwise only the header is read.
+    """
     with durable.open_regular(path) as handle:
+        if entry is not None:
+            durable.check_intact(path, handle, entry)
         header, _ = _read_header(handle, path)
     metadata = header.pop("__metadata__")
     return {name: ArrayInfo(_dtype(entry).name, tuple(entry["shape"])) for name, entry in header.items()}, metadata
@@ -195,12 +203,14 @@ class ArrayWriter:
         self.handle.write(header.ljust(self.HEADER_SIZE))
 
 
-def map_array(path: Path, name: str, *, verify: bool = False) -> tuple[Array, dict[str, str]]:
+def map_array(path: Path, name: str, entry: durable.ManifestEntry | None = None) -> tuple[Array, dict[str, str]]:
     """Return the only array of a file as a memory map, and the metadata.
 
-    The header is always validated; the checksum, which requires reading the whole file, only with `verify`.
+    The header is always validated; the whole file, which must be read for this, is compared with a manifest entry.
     """
     with durable.open_regular(path) as handle:
+        if entry is not None:
+            durable.check_intact(path, handle, entry)
         header, start = _read_header(handle, path)
         metadata = header.pop("__metadata__")
         if list(header) != [name] or len(header[name]["shape"]) != 1:
@@ -208,7 +218,4 @@ def map_array(path: Path, name: str, *, verify: bool = False) -> tuple[Array, di
         dtype = _dtype(header[name])
         if header[name]["shape"] == [0]:
             return np.empty(0, dtype), metadata
-        array = np.memmap(handle, dtype, "r", start, tuple(header[name]["shape"]))
-        if verify and hashlib.sha256(array.data).hexdigest() != metadata.get("sha256"):
-            raise _damaged(path)
-        return array, metadata
+        return np.memmap(handle, dtype, "r", start, tuple(header[name]["shape"])), metadata

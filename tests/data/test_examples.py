@@ -1,5 +1,6 @@
 """Stratified splits depend on the seed only and keep at least one example of each class; class files are checked."""
 
+import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel import durable
 from satchel.data.examples import class_indices, read_classes, write_classes
 from satchel.data.splits import stratified_folds, stratified_split
 from satchel.errors import RunError
@@ -60,6 +62,9 @@ def test_classes_are_read_back_and_checked(tmp_path: Path) -> None:
         read_classes(path, 2, 3)
     with pytest.raises(RunError, match="has class indices 0 to 2, expected 0 to 1"):
         read_classes(path, 3, 2)
-    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    data = path.read_bytes()
+    entry = durable.ManifestEntry(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    assert read_classes(path, 3, 3, entry=entry).tolist() == [0, 2, 1]
+    path.write_bytes(data[:-4] + data[-8:-4])
     with pytest.raises(RunError, match="is damaged"):
-        read_classes(path, 3, 3)
+        read_classes(path, 3, 3, entry=entry)

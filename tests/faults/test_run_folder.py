@@ -115,14 +115,17 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a key twice": (lambda data: data.replace(b"{", b'{"schema_version": 1,', 1), "manifest.json: contains the key"),
     "too large": (lambda data: data + b" " * durable.LARGEST_JSON, "manifest.json: has .* bytes, expected at most"),
     "a file not listed": (with_files(lambda files: files.pop("config.json")), "config.json is not in the manifest"),
-    "an invalid entry": (with_files(lambda files: files.update({"config.json": 1})), "config.json is not in the"),
+    "an invalid entry": (
+        with_files(lambda files: files.update({"config.json": 1})),
+        "files.config.json: found 1, expected an object",
+    ),
     "another size": (with_files(lambda files: files["config.json"].update(size=1)), "config.json: is damaged"),
-    "no size": (with_files(lambda files: files["tokenizer.json"].pop("size")), "tokenizer.json: is damaged"),
+    "no size": (with_files(lambda files: files["tokenizer.json"].pop("size")), "files.tokenizer.json.size: is missing"),
     "another sha256": (
         with_files(lambda files: files["tokenizer.json"].update(sha256="0" * 64)),
         "tokenizer.json: is dam",
     ),
-    "no sha256": (with_files(lambda files: files["config.json"].pop("sha256")), "config.json: is damaged"),
+    "no sha256": (with_files(lambda files: files["config.json"].pop("sha256")), "config.json.sha256: is missing"),
 }
 
 
@@ -321,12 +324,15 @@ CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an unknown setting": (setting("settings.model.code", "os.system"), "config.json: unknown setting model.code"),
     "an unknown key": (setting("code", "os.system"), "config.json: code"),
     "settings that are a list": (setting("settings", []), "config.json: settings"),
-    "another kind of model": (setting("settings.model.kind", "os.system"), "config.json: model.kind"),
+    "another kind of model": (setting("settings.model.kind", "os.system"), "config.json: facts.parameters is missing"),
     "another task": (setting("task", "translate"), "task and settings.task differ"),
     "an unknown task": (setting("task", "rm"), "config.json: task"),
     "a newer version": (setting("schema_version", 2), "config.json: schema_version"),
     "another tokenizer": (setting("tokenizer.sha256", "0" * 64), "tokenizer.json: is not the tokenizer"),
-    "another vocabulary": (setting("tokenizer.size", 2**31), "tokenizer.json: is not the tokenizer"),
+    "another vocabulary": (
+        setting("tokenizer.size", 2**31),
+        "config.json: tokenizer.size: found 2147483648, expected less",
+    ),
     "deeply nested facts": (setting("facts", json.loads('{"a":' * 400 + "1" + "}" * 400)), "config.json"),
 }
 

@@ -25,7 +25,7 @@ import torch
 from satchel import api, tensors
 from satchel.errors import RunError
 from satchel.runs import checkpoint
-from satchel.training import loop
+from satchel.training import loop, saving
 from tests.conftest import VERSE
 from tests.faults.system import fork, wait_for
 
@@ -156,6 +156,14 @@ def resume(run: Path, monitor: Monitor | None = None, around_save: SaveContext =
     with monitored(monitor or Monitor(), around_save), random_global_seed():
         api.resume(run, **options)
     return 0
+
+
+def restore(run: Path, trainer: loop.Trainer) -> tuple[str, ...]:
+    """Restore the newest intact checkpoint of a run; return descriptions of damaged ones."""
+    newest = checkpoint.read_newest(run)
+    saving.load_parameters(trainer.job.network, newest.model, str(newest.path))
+    saving.restore(trainer, newest)
+    return newest.damaged
 
 
 # --- final state of a run --------------------------------------------------------------------------

@@ -63,6 +63,7 @@ from tests.training.harness import (
     patched,
     random_global_seed,
     read_arrays,
+    restore,
     resume,
     rewrite_arrays,
     temporary_files,
@@ -854,10 +855,10 @@ class DamagedRun:
         self.newest = checkpoints(run)[-1]
         self.files = {path.name: path.read_bytes() for path in sorted(self.newest.iterdir())}
         self.trainer = test_resume.trainer("learned")
-        saving.restore(run, self.trainer)
+        restore(run, self.trainer)
         assert self.trainer.state.step == 12
         shutil.move(self.newest, run / "moved")
-        saving.restore(run, self.trainer)
+        restore(run, self.trainer)
         self.expected = test_resume.bits(self.trainer)
         shutil.move(run / "moved", self.newest)
 
@@ -868,7 +869,7 @@ class DamagedRun:
         """
         (self.newest / name).write_bytes(data)
         try:
-            messages = saving.restore(self.run, self.trainer)
+            messages = restore(self.run, self.trainer)
         except Exception as error:
             return f"{type(error).__name__}: {str(error)[:200]}"
         finally:
@@ -929,7 +930,7 @@ def test_a_truncated_empty_or_extended_checkpoint_file_is_detected(count: int, d
 @pytest.mark.parametrize("name", [durable.MANIFEST, checkpoint.MODEL, checkpoint.OPTIMIZER, checkpoint.PROGRESS])
 def test_a_missing_file_of_a_checkpoint_is_detected(name: str, damaged: DamagedRun) -> None:
     (damaged.newest / name).unlink()
-    (message,) = saving.restore(damaged.run, damaged.trainer)
+    (message,) = restore(damaged.run, damaged.trainer)
     assert message.startswith(damaged.newest.name)
     assert name in message
     assert damaged.trainer.state.step == 8
@@ -1148,11 +1149,11 @@ def test_a_training_resumed_after_any_step_ends_with_the_same_bits(name: str, fo
         with random_global_seed():
             first.run()
         second = scheduled_trainer(name)
-        assert saving.restore(run, second) == ()
+        assert restore(run, second) == ()
         assert second.state.step == at
         if at == 3:
             control = scheduled_trainer(name)
-            saving.restore(run, control)
+            restore(run, control)
             control.state.step += 1
             control.run()
             assert test_resume.bits(control) != test_resume.bits(uninterrupted)

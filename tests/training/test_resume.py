@@ -20,6 +20,7 @@ from satchel.training.jobs.language import LanguageJob
 from satchel.training.loop import Callbacks, DivergedError, Trainer, TrainingState, ValidationResult
 from satchel.training.settings import TrainingSettings
 from tests.models.encoders import SETTINGS, VOCABULARY
+from tests.training.harness import restore
 
 END = VOCABULARY - 1
 FAMILIES = ["dan", "window", "gru", "lstm", "learned", "modern"]
@@ -71,7 +72,7 @@ def interrupt_and_resume(name: str, run: Path, at: int, **options: Any) -> Train
     first = trainer(name, saved=saving_to(run), stop=lambda: next(steps) == at, **options)
     assert first.run() == "interrupted"
     second = trainer(name, saved=saving_to(run), **options)
-    assert saving.restore(run, second) == ()
+    assert restore(run, second) == ()
     assert second.state.step == at
     second.run()
     return second
@@ -161,16 +162,16 @@ def test_a_damaged_checkpoint_is_reported_and_the_previous_one_is_used(tmp_path:
         ):
             path.write_bytes(damaged)
             resumed = trainer("learned")
-            (message,) = saving.restore(tmp_path, resumed)
+            (message,) = restore(tmp_path, resumed)
             assert message.startswith(checkpoint.folder_name(12))
             assert resumed.state.step == 8
         path.write_bytes(data)
     for path in folders:
         (path / "model.safetensors").write_bytes(b"")
     with pytest.raises(RunError, match=f"all of its {len(folders)} checkpoints are damaged"):
-        saving.restore(tmp_path, trainer("learned"))
+        restore(tmp_path, trainer("learned"))
     with pytest.raises(RunError, match="it has no checkpoint"):
-        saving.restore(tmp_path / "nowhere", trainer("learned"))
+        restore(tmp_path / "nowhere", trainer("learned"))
 
 
 def test_the_newest_checkpoints_and_the_best_one_are_kept(tmp_path: Path) -> None:

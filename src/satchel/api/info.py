@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import satchel
-from satchel import config, tensors
+from satchel import config
 from satchel.api.tasks import TASKS, read_settings
 from satchel.errors import SettingsError
 from satchel.runs import folder as runs
@@ -90,13 +90,16 @@ def _costs(costs: "Costs") -> dict[str, Any]:
 def _run(folder: Path) -> dict[str, Any]:
     run = runs.read_config(folder)
     settings = read_settings(run, folder)
-    arrays, _ = tensors.read_header(folder / runs.MODEL)
+    arrays = runs.tensor_header(folder, runs.MODEL)
     files = {
-        path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
     }
     costs: dict[str, Any] = {}
     if settings.model.kind not in ("ngram", "mix"):
         task, vocabulary = TASKS[run.task].network(), run.tokenizer.size + 1
+        task.check_file(run, settings, arrays, str(folder / runs.MODEL))
         costs = _costs(task.costs(settings, vocabulary))
         costs["sites"] = task.site_names(settings, vocabulary, len(run.labels))
     return {
@@ -122,14 +125,14 @@ def describe_tensors(name: str) -> list[dict[str, Any]]:
     runs.read_config(Path(name))
     folders = {
         "": Path(name),
-        **{f"{runs.PARTS}/{part.name}/": part for part in sorted((Path(name) / runs.PARTS).glob("*"))},
+        **{f"{runs.PARTS}/{part.name}/": part for part in runs.part_folders(Path(name))},
     }
     return [
         {"name": prefix + tensor, "shape": list(array.shape), "dtype": array.dtype, "meaning": tensor_meaning(tensor)}
         for prefix, folder in folders.items()
         for file in (runs.MODEL, runs.NGRAM)
         if (folder / file).exists()
-        for tensor, array in tensors.read_header(folder / file)[0].items()
+        for tensor, array in runs.tensor_header(folder, file).items()
     ]
 
 

@@ -70,7 +70,10 @@ def _load_mix(run: RunFolder, names: tuple[str, ...]) -> Mix:
         raise RunError(f"found other tensors than the weights of {len(names)} models", where=where)
     if (weights < 0).any() or abs(float(weights.sum()) - 1) > 1e-9:
         raise RunError("the weights are negative or do not sum to 1", where=where)
-    models = [load(run.path / runs.PARTS / str(number), task="lm") for number in range(len(names))]
+    folders = runs.part_folders(run.path)
+    if [folder.name for folder in folders] != [str(number) for number in range(len(names))]:
+        raise RunError(f"found {len(folders)} models, expected {len(names)}", where=str(run.path / runs.PARTS))
+    models = [load(folder, task="lm") for folder in folders]
     if any(model.tokenizer.sha256 != run.tokenizer.sha256 for model in models):
         raise RunError("a model has another tokenizer than the mix", where=str(run.path / runs.PARTS))
     return Mix(tuple(model.predictor for model in models), weights, names)

@@ -131,8 +131,6 @@ TASKS = {
 def read_settings(run: RunConfig, folder: Path) -> RunSettings:
     """Return the settings of a run."""
     model, where = run.settings.get("model"), str(folder / runs.CONFIG)
-    if run.settings.get("task") != run.task:
-        raise RunError("task and settings.task differ", where=where)
     if isinstance(model, dict) and model.get("kind") == "mix":
         return config.build(MixRunSettings, run.settings, where)
     return build_settings(TASKS, run.settings, where)

@@ -23,6 +23,7 @@ from satchel.torchrun import launch
 if TYPE_CHECKING:
     from satchel.api import Plan
     from satchel.api.tasks import AnyModel
+    from satchel.runs.facts import CountFacts
     from satchel.training.report import TrainReport
 
 # Command to try after training, by task.
@@ -333,7 +334,7 @@ def show_report(trained: "AnyModel") -> None:
 def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:
     """Return the sizes of the training data, and the numbers of skipped pairs and repaired bytes."""
 
-    def size(counts: dict[str, int]) -> str:
+    def size(counts: "CountFacts") -> str:
         unknown = f", {counts['unknown']:,} unknown" if counts["unknown"] else ""
         return f"{counts['characters']:,} characters, {counts['tokens']:,} tokens{unknown}"
 

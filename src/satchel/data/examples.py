@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from satchel import tensors
+from satchel import durable, tensors
 from satchel.data.batches import Ints
 from satchel.data.tokens import TokenCounts, TokenFile, TokenWriter, tokenize_pieces, write_tokens
 from satchel.errors import RunError
@@ -36,9 +36,16 @@ def write_classes(handle: BinaryIO, classes_E: Ints) -> None:
     writer.finish({})
 
 
-def read_classes(path: Path, examples: int, classes: int, minimum: int = 0) -> Ints:
-    """Return the class index of each example; raise RunError if the number or range of the indices is wrong."""
-    indices, _ = tensors.map_array(path, "classes", verify=True)
+def read_classes(
+    path: Path, examples: int, classes: int, minimum: int = 0, entry: durable.ManifestEntry | None = None
+) -> Ints:
+    """Return the class index of each example; raise RunError if the number or range of the indices is wrong.
+
+    The file is compared with its manifest entry.
+    """
+    indices, _ = tensors.map_array(path, "classes", entry)
+    if indices.dtype != np.int32:
+        raise RunError(f"has class indices of type {indices.dtype}, expected int32", where=str(path))
     if len(indices) != examples:
         raise RunError(f"has {len(indices)} class indices, expected {examples}, one per example", where=str(path))
     if len(indices) and not (indices.min() >= minimum and indices.max() < classes):

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from satchel import tensors
+from satchel import durable, tensors
 from satchel.errors import RunError
 from satchel.text.reading import DocumentRule, Piece
 from satchel.text.tokenizer import Tokenizer
@@ -22,6 +22,8 @@ from satchel.text.tokenizer import Tokenizer
 # Limits of a batch of pieces for the tokenizer: enough to use all cores, and a few megabytes of memory.
 BATCH_PIECES = 256
 BATCH_CHARACTERS = 1 << 21
+# Number of ids that are validated at once.
+CHECKED_AT_ONCE = 1 << 22
 
 
 @dataclass
@@ -97,9 +99,14 @@ class TokenWriter:
         self._writer.finish(metadata)
 
 
-def open_tokens(path: Path, *, tokenizer: Tokenizer | None = None) -> TokenFile:
-    """Return a memory-mapped token file; with `tokenizer`, verify the checksum and that this tokenizer wrote it."""
-    ids, metadata = tensors.map_array(path, "ids", verify=tokenizer is not None)
+def open_tokens(
+    path: Path, tokenizer: Tokenizer | None = None, entry: durable.ManifestEntry | None = None
+) -> TokenFile:
+    """Return a memory-mapped token file.
+
+    With `tokenizer`, check that it wrote the file, and all ids; with `entry`, compare the file with the manifest.
+    """
+    ids, metadata = tensors.map_array(path, "ids", entry)
     if tokenizer is not None and metadata.get("tokenizer") != tokenizer.sha256:
         raise RunError(
             "was written with another tokenizer",
@@ -108,11 +115,32 @@ def open_tokens(path: Path, *, tokenizer: Tokenizer | None = None) -> TokenFile:
         )
     try:
         values = {field.name: metadata[field.name] for field in fields(TokenCounts)}
-        lossless = values.pop("lossless") == "True"
+        lossless = {"True": True, "False": False}[values.pop("lossless")]
         counts = TokenCounts(**{name: int(value) for name, value in values.items()}, lossless=lossless)
-        return TokenFile(ids, counts, metadata["tokenizer"], metadata["corpus"])
+        file = TokenFile(ids, counts, metadata["tokenizer"], metadata["corpus"])
     except (KeyError, ValueError) as error:
         raise RunError(f"has a header with missing or invalid values: {error}", where=str(path)) from None
+    if tokenizer is not None and (fault := _fault(file, tokenizer.boundary)):
+        raise RunError(fault, where=str(path))
+    return file
+
+
+def _fault(file: TokenFile, boundary: int) -> str:
+    """Return an error message if the ids are out of range or contradict the counts, else an empty string."""
+    ids, counts = file.ids, file.counts
+    if ids.dtype not in (np.uint16, np.uint32) or not len(ids) or ids[0] != boundary:
+        return f"expected ids of type uint16 or uint32 that begin with the boundary {boundary}"
+    documents = 0
+    for start in range(1, len(ids), CHECKED_AT_ONCE):
+        block = np.asarray(ids[start : start + CHECKED_AT_ONCE])
+        if block.max() > boundary:
+            return f"contains the id {block.max()}, expected at most {boundary}"
+        documents += int(np.count_nonzero(block == boundary))
+    is_stream = documents == 0 and counts.documents <= 1
+    if counts.tokens != len(ids) - 1 or not (is_stream or counts.documents == documents):
+        return f"has a header that counts {counts.tokens} tokens and {counts.documents} documents"
+    sizes = (counts.documents, counts.unknown, counts.characters, counts.bytes)
+    return "has a header with a negative count" if min(sizes) < 0 else ""
 
 
 def decode_documents(ids: npt.NDArray[Any], tokenizer: Tokenizer) -> Iterator[str]:

@@ -12,7 +12,6 @@ import torch
 
 from satchel import charts
 from satchel.data.batches import split_documents
-from satchel.data.tokens import open_tokens
 from satchel.errors import SettingsError
 from satchel.evaluation.lexicon import Lexicon, learn_lexicon
 from satchel.inspection.subject import Subject, json_fields
@@ -184,7 +183,7 @@ def training_lexicon(subject: Subject) -> Lexicon:
     """Return the source token with the largest translation probability for each target token of the training pairs."""
     files = (runs.TRAIN_SOURCES, subject.source_tokenizer), (runs.TRAIN_TOKENS, subject.tokenizer)
     sources, targets = (
-        split_documents(open_tokens(subject.folder / name, tokenizer=tokenizer).ids, tokenizer.boundary)
+        split_documents(runs.run_tokens(subject.folder, name, tokenizer).ids, tokenizer.boundary)
         for name, tokenizer in files
     )
     return learn_lexicon(sources.to_list(), targets.to_list(), subject.tokenizer.size + 1)

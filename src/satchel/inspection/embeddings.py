@@ -13,7 +13,6 @@ import numpy as np
 
 from satchel import charts
 from satchel.data.batches import split_documents
-from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.inspection.hidden_states import HiddenStates
 from satchel.inspection.senses import (
@@ -319,8 +318,8 @@ class WordVectors:
 
     def _training_ids(self) -> Ids | None:
         name = runs.TRAIN_SOURCES if self.subject.task == "translate" else runs.TRAIN_TOKENS
-        path = self.subject.folder / name
-        return open_tokens(path, tokenizer=self.tokenizer).ids if path.exists() else None
+        folder = self.subject.folder
+        return runs.run_tokens(folder, name, self.tokenizer).ids if (folder / name).exists() else None
 
     @cached_property
     def _sample(self) -> _Sample | None:

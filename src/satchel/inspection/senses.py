@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from satchel.charts import html
-from satchel.data.tokens import open_tokens
 from satchel.errors import DataError, SettingsError
 from satchel.evaluation.similarity import Agreement, agreement, read_ratings
 from satchel.inspection.contributions import sense_counts
@@ -194,10 +193,10 @@ class SenseVectors:
     @cached_property
     def usage(self) -> "SenseUsage | None":
         """Use of the senses in a sample of the training text; None if the run folder does not contain it."""
-        path = self.subject.folder / runs.TRAIN_TOKENS
-        if not path.exists():
+        folder = self.subject.folder
+        if not (folder / runs.TRAIN_TOKENS).exists():
             return None
-        ids = open_tokens(path, tokenizer=self.tokenizer).ids
+        ids = runs.run_tokens(folder, runs.TRAIN_TOKENS, self.tokenizer).ids
         pieces = sample_pieces(ids, self.tokenizer.boundary, self.backpack.context, SAMPLED_TOKENS)
         return SenseUsage(self.backpack, pieces)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from satchel.models.encoder import CausalEncoder, Contextualiser, State
 from satchel.models.recurrent import RecurrentContextualiser, RecurrentSettings
+from satchel.models.settings import LARGEST_WIDTH
 from satchel.models.transformer import TransformerContextualiser, TransformerSettings
 from satchel.nn.kv_cache import AppendBuffer
 from satchel.nn.sense_lookup import SenseLookup
@@ -43,7 +44,7 @@ class BackpackSettings(TransformerSettings):
         "network", description="Compute sense vectors from the embedding (network) or learn them per token (table)"
     )
     sense_hidden: int | None = Field(
-        None, ge=1, description="Size of the hidden layers of the sense network; default 4 width"
+        None, ge=1, le=LARGEST_WIDTH, description="Size of the hidden layers of the sense network; default 4 width"
     )
     nearness: float = Field(
         0.0, ge=0, description="Subtract this times the distance in positions from the score of a sense"

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from satchel.models.encoder import CausalEncoder, State, prefix_counts
-from satchel.models.settings import DROPOUT, ModelSettings
+from satchel.models.settings import DROPOUT, LARGEST_WIDTH, MOST_LAYERS, ModelSettings
 from satchel.nn.dropout import Dropout
 
 # Id of the token before the first one, in bigrams.
@@ -22,8 +22,8 @@ class DanSettings(ModelSettings):
     """Settings of a deep averaging network."""
 
     kind: Literal["dan"] = Field("dan", description="Feed-forward network on the mean of the embeddings")
-    width: int = Field(128, ge=1, description="Size of embeddings and hidden layers")
-    layers: int = Field(2, ge=0, description="Number of hidden layers after the mean")
+    width: int = Field(128, ge=1, le=LARGEST_WIDTH, description="Size of embeddings and hidden layers")
+    layers: int = Field(2, ge=0, le=MOST_LAYERS, description="Number of hidden layers after the mean")
     average: Literal["mean", "root"] = Field(
         "mean", description="Divide the sum of the embeddings by their number (mean) or its square root (root)"
     )

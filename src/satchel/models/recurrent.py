@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from satchel.models.encoder import EMBEDDING_STD, CausalEncoder, Contextualiser, State, discard_embedding_draws
-from satchel.models.settings import DROPOUT, ModelSettings
+from satchel.models.settings import DROPOUT, LARGEST_WIDTH, ModelSettings
 from satchel.nn.dropout import Dropout
 from satchel.nn.recurrence import LayerState, RecurrentLayer
 
@@ -19,7 +19,7 @@ class RecurrentSettings(ModelSettings):
     """Settings of a recurrent network."""
 
     kind: Literal["rnn", "gru", "lstm"] = Field("lstm", description="Type of the recurrent cell")
-    width: int = Field(256, ge=1, description="Size of embeddings and hidden states")
+    width: int = Field(256, ge=1, le=LARGEST_WIDTH, description="Size of embeddings and hidden states")
     layers: int = Field(1, ge=1, le=64, description="Number of stacked recurrent layers")
     nonlinearity: Literal["tanh", "relu"] = Field("tanh", description="Activation function of the rnn cell")
     dropout: float = DROPOUT

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from satchel.models.encoder import CausalEncoder, Contextualiser, State, discard_embedding_draws
-from satchel.models.settings import DROPOUT, ModelSettings
+from satchel.models.settings import DROPOUT, LARGEST_CONTEXT, LARGEST_WIDTH, ModelSettings
 from satchel.nn.attention import Heads, MultiHead, Scale
 from satchel.nn.blocks import Activation, Block, FeedForward, Norm
 from satchel.nn.dropout import Dropout
@@ -27,10 +27,10 @@ class TransformerSettings(ModelSettings):
     """Settings of a Transformer."""
 
     kind: Literal["transformer"] = Field("transformer", description="Blocks of self-attention and feed-forward network")
-    width: int = Field(128, ge=1, description="Size of embeddings and hidden states (d_model)")
+    width: int = Field(128, ge=1, le=LARGEST_WIDTH, description="Size of embeddings and hidden states (d_model)")
     layers: int = Field(4, ge=0, le=512, description="Number of blocks")
-    heads: int = Field(4, ge=1, description="Number of attention heads per block")
-    context: int = Field(128, ge=1, description="Maximum number of tokens in the context window")
+    heads: int = Field(4, ge=1, le=LARGEST_WIDTH, description="Number of attention heads per block")
+    context: int = Field(128, ge=1, le=LARGEST_CONTEXT, description="Maximum number of tokens in the context window")
     positions: Positions = Field(
         "rotary", description="Position encoding: none, learned, sinusoidal, rotary (RoPE) or alibi"
     )
@@ -44,9 +44,11 @@ class TransformerSettings(ModelSettings):
     )
     layer_scale: bool = Field(False, description="Also divide the attention scores of layer i (from 1) by i")
     key_width: int | None = Field(
-        None, ge=1, description="Size of a head's queries and keys (d_k); default width/heads"
+        None, ge=1, le=LARGEST_WIDTH, description="Size of a head's queries and keys (d_k); default width/heads"
     )
-    value_width: int | None = Field(None, ge=1, description="Size of a head's values (d_v); default width/heads")
+    value_width: int | None = Field(
+        None, ge=1, le=LARGEST_WIDTH, description="Size of a head's values (d_v); default width/heads"
+    )
     normalise: bool = Field(True, description="Normalise queries and keys (QK norm)")
     norm: Norm = Field("pre", description="Norm before each sublayer (pre), after the residual sum (post) or none")
     norm_kind: NormKind = Field("layer", description="LayerNorm (layer) or RMSNorm (rms)")
@@ -55,7 +57,10 @@ class TransformerSettings(ModelSettings):
         "squared-relu", description="Activation function: relu, gelu, gelu-tanh, squared-relu or swiglu"
     )
     hidden: int | None = Field(
-        None, ge=1, description="Size of the feed-forward hidden layer; default 4 width, or 8/3 width with swiglu"
+        None,
+        ge=1,
+        le=LARGEST_WIDTH,
+        description="Size of the feed-forward hidden layer; default 4 width, or 8/3 width with swiglu",
     )
     bias: bool = Field(False, description="Bias in linear layers and norms")
     causal: bool | None = Field(

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from satchel.models.encoder import EMBEDDING_STD, CausalEncoder, State
-from satchel.models.settings import DROPOUT, ModelSettings
+from satchel.models.settings import DROPOUT, LARGEST_WIDTH, MOST_LAYERS, ModelSettings
 from satchel.nn.dropout import Dropout
 
 
@@ -21,11 +21,11 @@ class WindowSettings(ModelSettings):
     """Settings of a feed-forward network over a window."""
 
     kind: Literal["window"] = Field("window", description="Feed-forward network over neighbouring embeddings")
-    width: int = Field(128, ge=1, description="Size of embeddings and hidden layers")
+    width: int = Field(128, ge=1, le=LARGEST_WIDTH, description="Size of embeddings and hidden layers")
     window: int = Field(
         4, ge=1, le=1024, description="lm: number of tokens in the window; tag, classify: number on each side"
     )
-    layers: int = Field(1, ge=1, description="Number of hidden layers")
+    layers: int = Field(1, ge=1, le=MOST_LAYERS, description="Number of hidden layers")
     dropout: float = DROPOUT
 
 

@@ -5,6 +5,7 @@ The newest intact checkpoint is found by listing the folder; damaged checkpoints
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from satchel.errors import RunError
 
 FOLDER = "checkpoints"
 MODEL, OPTIMIZER, PROGRESS = "model.safetensors", "optimizer.safetensors", "progress.json"
+NAME = re.compile(r"step-\d{1,13}")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """Parameters, optimizer state and training state of a step, and descriptions of newer damaged checkpoints."""
 
+    path: Path
     step: int
     model: dict[str, tensors.Array]
     optimizer: dict[str, tensors.Array]
@@ -95,31 +98,25 @@ def read_step(run: Path, step: int) -> Checkpoint | None:
 
 def _read(path: Path) -> Checkpoint:
     progress = durable.read_verified(path, PROGRESS, durable.LARGEST_JSON)
-    return Checkpoint(int(path.name.split("-")[1]), _verified(path, MODEL), _verified(path, OPTIMIZER), progress)
+    return Checkpoint(path, int(path.name.split("-")[1]), _verified(path, MODEL), _verified(path, OPTIMIZER), progress)
 
 
 def _folders(run: Path) -> list[Path]:
-    """Return the folders of the checkpoints, oldest first."""
-    folder = run / FOLDER
-    return sorted(path for path in folder.glob("step-*") if path.is_dir()) if folder.is_dir() else []
+    """Return the folders of the checkpoints, oldest first; symbolic links are not followed."""
+    folder = durable.inside(run, f"{FOLDER}/{MODEL}").parent
+    paths = folder.glob("step-*") if folder.is_dir() else []
+    return sorted(path for path in paths if NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
 
 
 def _verified(path: Path, name: str) -> dict[str, tensors.Array]:
-    _check(path, name)
-    return tensors.read(path / name)[0]
-
-
-def _check(path: Path, name: str) -> None:
-    """Raise an error if a file differs from the manifest; this also covers the headers of tensor files."""
-    with durable.open_regular(path / name) as handle:
-        if not durable.is_intact(path, name, handle):
-            raise RunError("is damaged: its contents differ from the manifest", where=str(path / name))
+    return tensors.read(path / name, durable.manifest_entry(path, name))[0]
 
 
 def _is_damaged(path: Path) -> bool:
     try:
         for name in (MODEL, OPTIMIZER, PROGRESS):
-            _check(path, name)
+            with durable.open_regular(path / name) as handle:
+                durable.check_intact(path / name, handle, durable.manifest_entry(path, name))
     except (RunError, OSError):
         return True
     return False

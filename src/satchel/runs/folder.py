@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import satchel
 from satchel import durable, tensors
@@ -23,8 +25,9 @@ from satchel.data.examples import read_classes
 from satchel.data.samples import sample_documents, sample_stream
 from satchel.data.tokens import TokenFile, open_tokens
 from satchel.errors import RunError
+from satchel.runs.facts import MOST_LABELS, Facts, Name, required_facts
 from satchel.text.reading import Task
-from satchel.text.tokenizer import Tokenizer
+from satchel.text.tokenizer import LARGEST_VOCABULARY, Tokenizer
 from satchel.text.tokenizer_files import LARGEST_FILE, read_tokenizer
 
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
@@ -44,6 +47,8 @@ WRITTEN_FILES = re.compile(
     rf"|checkpoints/step-\d+/({durable.MANIFEST}|[a-z]+\.(safetensors|json))"
     r"|([^/]+/)*\.[^/]+\.(partial|gone)(/.*)?)"
 )
+# Maximum size of metrics.jsonl and samples.jsonl in bytes.
+LARGEST_LINES = 1 << 28
 # Libraries whose versions are recorded in the configuration.
 LIBRARIES = ("numpy", "safetensors", "tokenizers")
 
@@ -51,16 +56,16 @@ LIBRARIES = ("numpy", "safetensors", "tokenizers")
 class TokenizerIdentity(durable.Record):
     """Identity of a run's tokenizer."""
 
-    kind: str
-    size: int
-    sha256: str
+    kind: Name
+    size: int = Field(ge=1, le=LARGEST_VOCABULARY)
+    sha256: durable.Sha256
 
 
 class DataIdentity(durable.Record):
     """Identity of a run's training data."""
 
-    name: str
-    sha256: str
+    name: Name
+    sha256: durable.Sha256
 
 
 class RunConfig(durable.Record):
@@ -72,9 +77,50 @@ class RunConfig(durable.Record):
     tokenizer: TokenizerIdentity
     source_tokenizer: TokenizerIdentity | None = None
     data: DataIdentity
-    labels: tuple[str, ...] = ()  # of classifiers and taggers, by class id
-    facts: dict[str, Any]
-    versions: dict[str, str]
+    labels: Annotated[tuple[Name, ...], Field(max_length=MOST_LABELS)] = ()  # of classifiers and taggers, by class id
+    facts: Facts
+    versions: dict[Name, Name]
+
+    @model_validator(mode="after")
+    def _check_facts(self) -> "RunConfig":
+        if self.settings.get("task") != self.task:
+            raise ValueError("task and settings.task differ")
+        model = self.settings.get("model")
+        required = required_facts(self.task, model.get("kind") if isinstance(model, dict) else None, self.facts)
+        if missing := [name for name in required if name not in self.facts]:
+            raise ValueError(f"facts.{missing[0]} is missing")
+        if self.task in ("classify", "tag"):
+            names = (*self.labels, *self.facts["labels_only_held_out"])
+            if not self.labels or len(set(names)) < len(names):
+                raise ValueError("labels: expected distinct names")
+            if len(self.facts["rows_by_label"]) != len(self.labels):
+                raise ValueError("facts.rows_by_label: expected one number per label")
+        return self
+
+
+class _MetricsLine(durable.Record):
+    """A line of metrics.jsonl. Keys of later versions are kept and not interpreted."""
+
+    model_config = ConfigDict(extra="allow")
+
+    step: durable.Count
+    seconds: float | None = None
+    train_loss: float | None = None
+    valid_loss: float | None = None
+    valid_accuracy: float | None = None
+
+
+class _SampleLine(durable.Record):
+    """A line of samples.jsonl."""
+
+    model_config = ConfigDict(extra="allow")
+
+    step: durable.Count
+    text: str
+    source: str | None = None
+
+
+Line = TypeVar("Line", _MetricsLine, _SampleLine)
 
 
 def versions() -> dict[str, str]:
@@ -88,7 +134,7 @@ def new_config(
     tokenizer: Tokenizer,
     data: str,
     sha256: str,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     labels: tuple[str, ...] = (),
     source_tokenizer: Tokenizer | None = None,
 ) -> RunConfig:
@@ -101,7 +147,7 @@ def new_config(
         source_tokenizer=None if source_tokenizer is None else _identity(source_tokenizer),
         data=DataIdentity(name=data, sha256=sha256),
         labels=labels,
-        facts=facts,
+        facts=cast(Facts, facts),
         versions=versions(),
     )
 
@@ -136,13 +182,18 @@ def write_ngram(folder: durable.NewFolder, arrays: Mapping[str, tensors.Array], 
 
 def copy_run(folder: durable.NewFolder, run: Path, name: str) -> None:
     """Copy the files needed to load a run into a new folder, without its token files and figures."""
-    for path in sorted(run.rglob("*")):
-        relative = path.relative_to(run).as_posix()
-        if (
-            relative.split("/")[0] in (CONFIG, TOKENIZER, SOURCE_TOKENIZER, MODEL, NGRAM, PARTS, durable.MANIFEST)
-            and path.is_file()
-        ):
-            folder.copy(path, f"{name}/{relative}")
+    for file in (CONFIG, TOKENIZER, SOURCE_TOKENIZER, MODEL, NGRAM, durable.MANIFEST):
+        if (run / file).exists():
+            folder.copy(run / file, f"{name}/{file}")
+    for part in part_folders(run):
+        copy_run(folder, part, f"{name}/{PARTS}/{part.name}")
+
+
+def part_folders(run: Path) -> list[Path]:
+    """Return the run folders of the models of a mix, in their order; empty for other runs."""
+    folder = durable.inside(run, f"{PARTS}/0").parent
+    names = sorted((path.name for path in folder.glob("*") if path.name.isdecimal()), key=int)
+    return [durable.inside(run, f"{PARTS}/{name}/{CONFIG}").parent for name in names]
 
 
 def write_metrics(folder: durable.NewFolder, **metrics: float | None) -> None:
@@ -153,24 +204,20 @@ def write_metrics(folder: durable.NewFolder, **metrics: float | None) -> None:
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics by step. Resuming may repeat a step; the last line of a step counts."""
-    return list({line["step"]: line for line in _lines(folder / METRICS) if "step" in line}.values())
+    return list({line.step: line.model_dump() for line in _lines(_MetricsLine, folder / METRICS)}.values())
 
 
 def read_samples(folder: Path) -> list[dict[str, Any]]:
     """Return the texts sampled during training, oldest first."""
-    return [line for line in _lines(folder / SAMPLES) if isinstance(line.get("text"), str)]
+    return [line.model_dump() for line in _lines(_SampleLine, folder / SAMPLES)]
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
+def _lines(kind: type[Line], path: Path) -> Iterator[Line]:
+    if not os.path.lexists(path):
         return
-    for line in filter(None, durable.read_file(path, durable.LARGEST_JSON).split(b"\n")):
-        try:
-            tree = durable.from_json(line, str(path))
-        except RunError:  # the process was killed while writing this line
-            continue
-        if isinstance(tree, dict):
-            yield tree
+    for number, line in enumerate(durable.read_file(path, LARGEST_LINES).split(b"\n"), start=1):
+        if line.endswith(b"}"):  # otherwise empty, or incomplete because the process was killed while writing it
+            yield durable.parse(kind, line, f"{path}, line {number}")
 
 
 def is_run(folder: Path) -> bool:
@@ -240,17 +287,29 @@ class RunFolder:
         counts = self.config.facts["rows_by_label"]
         return max(range(len(counts)), key=counts.__getitem__)
 
-    def arrays(self) -> dict[str, tensors.Array]:
-        """Return the parameters of the model."""
-        arrays, metadata = tensors.read(self.path / MODEL)
+    def header(self) -> dict[str, tensors.ArrayInfo]:
+        """Return the type and shape of each parameter of the model, without allocating memory for them."""
+        return tensor_header(self.path, MODEL)
+
+    def arrays(self, name: str = MODEL) -> dict[str, tensors.Array]:
+        """Return the parameters of the model, or of its n-gram table (`name`)."""
+        arrays, metadata = tensors.read(self.path / name, _manifest_entry(self.path, name))
         if metadata.get("tokenizer") != self.tokenizer.sha256:
-            raise RunError("belongs to another run: it has a different tokenizer", where=str(self.path / MODEL))
+            raise RunError("belongs to another run: it has a different tokenizer", where=str(self.path / name))
         return arrays
+
+    def gate_logprobs(self) -> npt.NDArray[np.float64]:
+        """Return the n-gram log-probabilities of the text that the gate is fitted to."""
+        path = durable.inside(self.path, GATE_LOGPROBS)
+        arrays, _ = tensors.read(path, _manifest_entry(self.path, GATE_LOGPROBS))
+        logprobs = arrays.get("logprobs")
+        if len(arrays) != 1 or logprobs is None or logprobs.ndim != 1 or logprobs.dtype != np.float64:
+            raise RunError("found other tensors than the log-probabilities of a text", where=str(path))
+        return logprobs
 
     def tokens(self, name: str = TRAIN_TOKENS) -> TokenFile:
         """Return the token file with this name."""
-        tokenizer = self.source_tokenizer if name == TRAIN_SOURCES else self.tokenizer
-        return open_tokens(self.path / name, tokenizer=tokenizer)
+        return run_tokens(self.path, name, self.source_tokenizer if name == TRAIN_SOURCES else self.tokenizer)
 
     def valid_tokens(self) -> TokenFile | None:
         """Return the held-out tokens, or a sample of them if `held_out_limit` is less; None if there are none."""
@@ -276,7 +335,28 @@ class RunFolder:
             _, rows, positions = self._sample(tokens, self.held_out_limit)
             selection = positions if per_token else rows
         count, least = (len(tokens.ids), NO_TARGET) if per_token else (tokens.counts.documents, 0)
-        return read_classes(self.path / name, count, len(self.all_labels), least)[selection]
+        path = durable.inside(self.path, name)
+        classes = read_classes(path, count, len(self.all_labels), least, _manifest_entry(self.path, name))
+        return classes[selection]
+
+
+def tensor_header(folder: Path, name: str) -> dict[str, tensors.ArrayInfo]:
+    """Return the type and shape of each tensor in a file of a run."""
+    return tensors.read_header(folder / name, _manifest_entry(folder, name))[0]
+
+
+def run_tokens(folder: Path, name: str, tokenizer: Tokenizer) -> TokenFile:
+    """Return a token file of a run after comparing it with the manifest and the tokenizer."""
+    return open_tokens(durable.inside(folder, name), tokenizer, _manifest_entry(folder, name))
+
+
+def _manifest_entry(folder: Path, name: str) -> durable.ManifestEntry | None:
+    """Return the manifest's entry of a file; None if the training changes the file, or the run is being written."""
+    if not os.path.lexists(folder / durable.MANIFEST):
+        return None
+    if name != MODEL:
+        return durable.manifest_entry(folder, name)
+    return durable.read_manifest(folder).get(name)
 
 
 def open_run(path: Path) -> RunFolder:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from satchel import durable
+from satchel import durable, tensors
 from satchel.data.tokens import TokenCounts
 from satchel.errors import RunError, SettingsError
 from satchel.inspection.sites import site_paths
@@ -18,7 +18,8 @@ from satchel.models.costs import Costs, training_rate
 from satchel.ngram.tables import Table
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
-from satchel.runs.folder import RunFolder
+from satchel.runs.checkpoint import Checkpoint
+from satchel.runs.folder import RunConfig, RunFolder
 from satchel.training import loop, saving
 from satchel.training.callbacks import RunCallbacks
 from satchel.training.clock import EVALUATION_SHARE
@@ -82,12 +83,26 @@ class NetworkTask:
 
     def new_network(self, run: RunFolder, settings: Any, custom_encoder: Any = None) -> nn.Module:
         """Return the network of a run with randomly initialised parameters."""
-        sizes = Sizes(run.tokenizer.size + 1, run.source_tokenizer.size + 1, len(run.config.labels))
         ngram = read_ngram(run, settings.model.ngram) if settings.model.ngram else None
-        return self.build(settings, sizes, custom_encoder, ngram)
+        return self.build(settings, _sizes(run.config), custom_encoder, ngram)
+
+    def check_file(self, config: RunConfig, settings: Any, header: dict[str, tensors.ArrayInfo], where: str) -> None:
+        """Raise RunError if the tensors of a model file are not those of the network; allocates no memory for them.
+
+        The tensors of an encoder of the user's program are compared when they are loaded.
+        """
+        if not isinstance(settings.model, CustomSettings):
+            saving.check_tensors(header, self._on_meta_device(settings, _sizes(config)), where)
+
+    def _on_meta_device(self, settings: Any, sizes: Sizes) -> nn.Module:
+        """Return the network without memory for its parameters."""
+        ngram = Table(sizes.vocabulary, ()) if settings.model.ngram else None
+        with torch.device("meta"):
+            return self.build(settings, sizes, None, ngram)
 
     def load(self, run: RunFolder, settings: Any, custom_encoder: Any = None) -> Any:
         """Return the predictor of a trained run, with its network in evaluation mode."""
+        self.check_file(run.config, settings, run.header(), str(run.path / runs.MODEL))
         network = self.new_network(run, settings, custom_encoder)
         saving.load_parameters(network, run.arrays(), str(run.path / runs.MODEL))
         return self.predictor(network.eval(), run)
@@ -96,9 +111,7 @@ class NetworkTask:
         """Return the names of the network's sites as used by traces, without allocating the network."""
         if isinstance(settings.model, CustomSettings):
             return []
-        with torch.device("meta"):
-            network = self.build(settings, Sizes(vocabulary, vocabulary, labels))
-        return list(site_paths(network))
+        return list(site_paths(self._on_meta_device(settings, Sizes(vocabulary, vocabulary, labels))))
 
     def size_settings(self, kind: str, size: str) -> dict[str, int]:
         """Return the model settings of a named size."""
@@ -167,13 +180,13 @@ class NetworkTask:
         """
         run = runs.open_run(path)
         _check_arithmetic(run, settings, team)
-        _check_files(path)
+        newest = checkpoint.read_newest(path) if checkpoint.exists(path) else None
+        if newest is None and saving.saved_step(path) != 0:
+            raise RunError("has no checkpoint to resume from", "train it again", where=str(path))
+        arrays, where = (newest.model, str(newest.path)) if newest else (run.arrays(), str(path / runs.MODEL))
+        self.check_file(run.config, settings, saving.array_infos(arrays), where)
         network: Any = self.new_network(run, settings, custom_encoder)
-        is_started = checkpoint.exists(path)
-        if not is_started:
-            if saving.saved_step(path) != 0:
-                raise RunError("has no checkpoint to resume from", "train it again", where=str(path))
-            saving.load_parameters(network, run.arrays(), str(path / runs.MODEL))
+        saving.load_parameters(network, arrays, where)
         network.to(run.config.facts["arithmetic"]["device"])
         if settings.training.compile:
             network.encoder.contextualise = torch.compile(network.encoder.contextualise)
@@ -194,7 +207,7 @@ class NetworkTask:
             durable.check_writable(path)
             checkpoint.clear(path)
         team.barrier()  # until rank 0 has removed incomplete checkpoints
-        notes = _restore(run, trainer, team) if is_started else ()
+        notes = _restore(run, trainer, newest, team) if newest else ()
         hooks.on_start()
         with _threads(run.config.facts["arithmetic"]["threads"]):
             stopped = trainer.run()
@@ -217,21 +230,28 @@ class NetworkTask:
         )
 
 
-def _restore(run: RunFolder, trainer: loop.Trainer, team: Team) -> tuple[str, ...]:
-    """Restore the newest intact checkpoint; write the model again if it is damaged. Return what is worth reporting."""
+def _restore(run: RunFolder, trainer: loop.Trainer, newest: Checkpoint, team: Team) -> tuple[str, ...]:
+    """Restore the state of a checkpoint; write the model again if it is damaged. Return notes for the report."""
     path = run.path
-    notes = [f"skipped a damaged checkpoint: {fault}" for fault in saving.restore(path, trainer)]
+    saving.restore(trainer, newest)
+    notes = [f"skipped a damaged checkpoint: {fault}" for fault in newest.damaged]
     if team.is_first:
         try:
             run.arrays()
             is_damaged = False
         except RunError as error:
             is_damaged = True
-            notes.append(f"{str(error).splitlines()[0]}; it is written again from the checkpoints")
+            notes.append(f"{error.where}: {error.cause}; it is written again from the checkpoints")
         saving.keep_best(path, trainer, run.tokenizer.sha256, is_damaged=is_damaged)
     if trainer.done() >= 1:
         notes.append(f"the training was complete at step {trainer.state.step:,}: no further step is trained")
     return tuple(notes)
+
+
+def _sizes(config: RunConfig) -> Sizes:
+    """Return the sizes of the network of a run."""
+    source_tokenizer = config.source_tokenizer or config.tokenizer
+    return Sizes(config.tokenizer.size + 1, source_tokenizer.size + 1, len(config.labels))
 
 
 def _is_started(target: Path, settings: NetworkRunSettings) -> bool:
@@ -248,14 +268,6 @@ def _bytes_per_token(run: RunFolder) -> float | None:
     is_causal = run.config.settings["model"].get("causal") is not False
     is_exact = run.config.task == "lm" and is_causal and counts.lossless and counts.tokens
     return counts.bytes / counts.tokens if is_exact else None
-
-
-def _check_files(path: Path) -> None:
-    """Raise an error if the token files or the n-gram model have changed since the run was created."""
-    for name, entry in durable.read_manifest(path).items():
-        is_input = name.startswith("tokens/") or name == runs.NGRAM
-        if is_input and durable.file_sha256(path / name) != entry.get("sha256"):
-            raise RunError("has changed since the run was created", where=str(path / name))
 
 
 def _check_arithmetic(run: RunFolder, settings: NetworkRunSettings, team: Team) -> None:

@@ -7,7 +7,6 @@ import torch
 from pydantic import Field, model_validator
 from torch import nn
 
-from satchel import tensors
 from satchel.errors import RunError, SettingsError
 from satchel.models.build import EncoderSettings, PairSettings, build_encoder
 from satchel.models.costs import Costs, count
@@ -140,8 +139,5 @@ def new_encoder(settings: EncoderRunSettings, vocabulary: int, custom_encoder: A
 
 def read_ngram(run: RunFolder, order: int) -> Table:
     """Return the n-gram model interpolated with the network of a run."""
-    path = run.path / runs.NGRAM
-    arrays, metadata = tensors.read(path)
-    if metadata.get("tokenizer") != run.tokenizer.sha256:
-        raise RunError("belongs to another run: it has a different tokenizer", where=str(path))
-    return table_from_arrays(arrays, run.tokenizer.size + 1, order, str(path))
+    arrays = run.arrays(runs.NGRAM)
+    return table_from_arrays(arrays, run.tokenizer.size + 1, order, str(run.path / runs.NGRAM))

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from satchel.errors import RunError
 from satchel.training.muon import Muon
 from satchel.training.settings import TrainingSettings
 
@@ -62,8 +63,9 @@ class Optimizer:
             for key, value in state.items()
         }
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Restore the state of the optimizer."""
+    def load(self, state: dict[str, Tensor], where: str) -> None:
+        """Restore the state of the optimizer; `where` is its file, for error messages."""
+        self._check(state, where)
         owners = {
             id(parameter): optimizer
             for optimizer, _ in self._optimizers
@@ -74,3 +76,27 @@ class Optimizer:
             name, _, item = key.rpartition(".")
             parameter = self._named[name]
             owners[id(parameter)].state[parameter][item] = value.to(parameter.device, copy=True)
+
+    def _check(self, state: dict[str, Tensor], where: str) -> None:
+        """Raise RunError if a state does not belong to the parameters and optimizers.
+
+        Parameters that no step has updated have no state.
+        """
+        states: dict[str, set[str]] = {}
+        for key, value in state.items():
+            name, _, item = key.rpartition(".")
+            states.setdefault(name, set()).add(item)
+            if name not in self._named or value.dtype != torch.float32:
+                raise RunError(f"{key} is not a float32 state of a parameter of the network", where=where)
+            shape = [] if item == "step" else list(self._named[name].shape)
+            if list(value.shape) != shape:
+                raise RunError(f"{key} has shape {list(value.shape)}, expected {shape}", where=where)
+        inner = {id(parameter) for parameter in self._optimizers[-1][0].param_groups[0]["params"]}
+        is_muon = isinstance(self._optimizers[-1][0], Muon)
+        for name, names in states.items():
+            expected = {"momentum"} if is_muon and id(self._named[name]) in inner else {"step", "exp_avg", "exp_avg_sq"}
+            if names != expected:
+                raise RunError(
+                    f"{name} has the states {', '.join(sorted(names))}, expected {', '.join(sorted(expected))}",
+                    where=where,
+                )

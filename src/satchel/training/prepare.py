@@ -76,9 +76,10 @@ def _write_ngram(
 
 def _load_start(network: nn.Module, start: Path, tokenizer: Tokenizer) -> None:
     """Load the parameters of another run; parameters of a head with another shape stay as initialised."""
-    if runs.open_run(start).tokenizer.sha256 != tokenizer.sha256:
+    run = runs.open_run(start)
+    if run.tokenizer.sha256 != tokenizer.sha256:
         raise SettingsError("has a different tokenizer: its parameters belong to other tokens", where=str(start))
-    arrays = saving.current_names(tensors.read(start / runs.MODEL)[0])
+    arrays = saving.current_names(run.arrays())
     shapes = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
     matching = {name: array for name, array in arrays.items() if shapes.get(name) == array.shape}
     missing = [name for name in shapes if name.startswith(("encoder.", "pair.")) and name not in matching]

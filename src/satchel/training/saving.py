@@ -2,9 +2,10 @@
 
 import itertools
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +20,11 @@ from satchel.runs.folder import RunFolder
 from satchel.training.clock import TrainingTime
 from satchel.training.loop import MAX_SKIPPED, RECENT, Trainer, TrainingState
 
+T = TypeVar("T")
 Arrays = dict[str, tensors.Array]
+
+# Largest absolute value of a parameter. Larger ones, which no training produces, overflow in products.
+LARGEST_PARAMETER = 1e9
 
 # Parts of tensor names in files of earlier versions, and their current names.
 RENAMED_TENSORS = {
@@ -74,9 +79,9 @@ def parameters(network: nn.Module) -> Arrays:
     return {name: _array(parameter) for name, parameter in network.named_parameters()}
 
 
-def current_names(arrays: Arrays) -> Arrays:
+def current_names(arrays: Mapping[str, T]) -> dict[str, T]:
     """Return the tensors of a file, which an earlier version may have written, by their current names."""
-    renamed = {}
+    renamed: dict[str, T] = {}
     for name, array in arrays.items():
         for before, after in RENAMED_TENSORS.items():
             name = name.replace(before, after)
@@ -87,19 +92,35 @@ def current_names(arrays: Arrays) -> Arrays:
 def load_parameters(network: nn.Module, arrays: Arrays, where: str) -> None:
     """Copy all parameters of a network from arrays; `where` is their file, for error messages."""
     arrays = current_names(arrays)
-    named = dict(network.named_parameters())
-    if set(arrays) != set(named):
-        different = sorted(set(arrays) ^ set(named))
+    check_tensors(array_infos(arrays), network, where)
+    for name, array in arrays.items():
+        largest = max(float(array.max()), -float(array.min())) if array.size else 0.0
+        if largest > LARGEST_PARAMETER:
+            raise RunError(
+                f"{name} contains the value {largest:g}, expected at most {LARGEST_PARAMETER:g}", where=where
+            )
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.copy_(_tensor(arrays[name]))
+
+
+def array_infos(arrays: Arrays) -> dict[str, tensors.ArrayInfo]:
+    """Return the type and shape of each array."""
+    return {name: tensors.ArrayInfo(array.dtype.name, array.shape) for name, array in arrays.items()}
+
+
+def check_tensors(infos: Mapping[str, tensors.ArrayInfo], network: nn.Module, where: str) -> None:
+    """Raise RunError if the tensors of a file are not the parameters of a network, which may be on the meta device."""
+    infos, named = current_names(infos), dict(network.named_parameters())
+    if set(infos) != set(named):
+        different = sorted(set(infos) ^ set(named))
         raise RunError(f"found other tensors than the network has: {', '.join(different[:6])}", where=where)
     for name, parameter in named.items():
-        if arrays[name].shape != tuple(parameter.shape):
-            expected = list(parameter.shape)
-            raise RunError(f"{name} has shape {list(arrays[name].shape)}, expected {expected}", where=where)
-        if arrays[name].dtype != np.float32:
-            raise RunError(f"{name} has type {arrays[name].dtype}, expected float32", where=where)
-    with torch.no_grad():
-        for name, parameter in named.items():
-            parameter.copy_(_tensor(arrays[name]))
+        expected = tensors.ArrayInfo("float32", tuple(parameter.shape))
+        if infos[name].shape != expected.shape:
+            raise RunError(f"{name} has shape {list(infos[name].shape)}, expected {list(expected.shape)}", where=where)
+        if infos[name].dtype != expected.dtype:
+            raise RunError(f"{name} has type {infos[name].dtype}, expected {expected.dtype}", where=where)
 
 
 def save(run: Path, trainer: Trainer, tokenizer_sha256: str) -> None:
@@ -156,18 +177,16 @@ def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str, *, is_damaged:
         tensors.write(handle, arrays, header)
 
 
-def restore(run: Path, trainer: Trainer) -> tuple[str, ...]:
-    """Restore the newest intact checkpoint; return descriptions of damaged ones."""
-    newest = checkpoint.read_newest(run)
-    load_parameters(trainer.job.network, newest.model, str(run))
-    trainer.optimizer.load({name: _tensor(array) for name, array in current_names(newest.optimizer).items()})
-    where = run / checkpoint.FOLDER / checkpoint.folder_name(newest.step) / checkpoint.PROGRESS
-    progress = durable.parse(Progress, newest.progress, str(where))
-    if progress.step != newest.step:
-        raise RunError(f"step: found {progress.step}, expected {newest.step}", where=str(where))
+def restore(trainer: Trainer, saved: checkpoint.Checkpoint) -> None:
+    """Restore the optimizer and the training state of a checkpoint, whose parameters the network has."""
+    arrays = {name: _tensor(array) for name, array in current_names(saved.optimizer).items()}
+    trainer.optimizer.load(arrays, str(saved.path / checkpoint.OPTIMIZER))
+    where = str(saved.path / checkpoint.PROGRESS)
+    progress = durable.parse(Progress, saved.progress, where)
+    if progress.step != saved.step:
+        raise RunError(f"step: found {progress.step}, expected {saved.step}", where=where)
     trainer.state = progress.state()
     trainer.clock.spent = trainer.state.time.elapsed
-    return newest.damaged
 
 
 def _to_json(state: TrainingState) -> dict[str, Any]:

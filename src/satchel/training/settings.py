@@ -31,9 +31,14 @@ class TrainingSettings(SeedSettings):
         None, gt=0, description="maximum wall time of all train commands of the run, in minutes"
     )
     batch_tokens: int = Field(4096, ge=1, le=1 << 30, description="tokens per optimizer step")
-    length: int | None = Field(None, ge=1, description="tokens per sequence; default: the model's context, or 128")
+    length: int | None = Field(
+        None, ge=1, le=1 << 20, description="tokens per sequence; default: the model's context, or 128"
+    )
     accumulate: int = Field(
-        1, ge=1, description="gradient accumulation: micro-batches per optimizer step (formerly training.parts)"
+        1,
+        ge=1,
+        le=1 << 16,
+        description="gradient accumulation: micro-batches per optimizer step (formerly training.parts)",
     )
     learning_rate: float = Field(2e-3, gt=0, le=10, description="peak learning rate")
     warmup: float = Field(0.05, ge=0, lt=1, description="fraction of the training with linear warm-up")
@@ -108,7 +113,7 @@ class MixSettings(Settings):
     """Names of the language models of a mix; their weights are in the model file."""
 
     kind: Literal["mix"] = Field("mix", description="weighted sum of language models")
-    parts: tuple[str, ...] = Field((), description="names of the mixed models")
+    parts: tuple[str, ...] = Field((), max_length=1000, description="names of the mixed models")
 
 
 class MixRunSettings(RunSettings):

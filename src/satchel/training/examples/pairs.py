@@ -14,12 +14,11 @@ from satchel.data.examples import write_examples
 from satchel.data.samples import sample_rows
 from satchel.data.splits import held_out_pairs
 from satchel.data.tokens import TokenCounts
-from satchel.errors import DataError
+from satchel.errors import DataError, RunError
 from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.text.reading import Corpus, DataSettings, lines
-from satchel.text.sources import file_source
 from satchel.text.tables import Row, TextPair, column_text, read_json_lines, read_pairs
 from satchel.text.tokenizer import Tokenizer
 from satchel.training.examples.common import (
@@ -31,6 +30,9 @@ from satchel.training.examples.common import (
     valid_corpus,
 )
 from satchel.training.plan import Plan
+
+# Maximum size in bytes of the file of held-out pairs.
+LARGEST_PAIRS = 1 << 32
 
 
 def write_pairs(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: Progress) -> Examples:
@@ -82,11 +84,14 @@ def write_pairs(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress:
 
 def read_valid_pairs(run: RunFolder) -> list[TextPair]:
     """Return the held-out pairs of a run, or a sample of them if `held_out_limit` is less; empty if there are none."""
-    path = run.path / runs.VALID_PAIRS
-    if not path.exists():
+    where = str(run.path / runs.VALID_PAIRS)
+    if not (run.path / runs.VALID_PAIRS).exists():
         return []
-    source, where = file_source(path), str(path)
-    rows = read_json_lines(lines(Corpus(where, (source,)).texts(source)), where)
+    try:
+        text = durable.read_verified(run.path, runs.VALID_PAIRS, LARGEST_PAIRS).decode()
+    except UnicodeDecodeError as error:
+        raise RunError(f"is not UTF-8: {error}", where=where) from None
+    rows = read_json_lines(lines([text]), where)
 
     def value(row: Row, setting: str) -> str:
         return column_text(row, setting, DataSettings(), where)

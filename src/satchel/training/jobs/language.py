@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from satchel import tensors
 from satchel.data.batches import NO_TARGET, PADDING, DocumentBatches, StreamBatches
 from satchel.data.samples import row_positions, sample_rows
 from satchel.data.splits import split_for_gate
@@ -18,7 +17,6 @@ from satchel.inspection.senses import sample_pieces
 from satchel.models.backpack import Backpack
 from satchel.nn.inference import inference
 from satchel.predictor import Floats, Ids
-from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.training.jobs.common import (
@@ -145,7 +143,7 @@ def _job(run: RunFolder, settings: EncoderRunSettings, network: LanguageNetwork)
     boundary, valid, gate_text = run.tokenizer.boundary, run.valid_tokens(), None
     if network.ngram is not None:
         ids, gate_ids = split_for_gate(ids, boundary)
-        gate_text = GateText(gate_ids, tensors.read(run.path / runs.GATE_LOGPROBS)[0]["logprobs"])
+        gate_text = GateText(gate_ids, run.gate_logprobs())
         if settings.training.validation_tokens is not None:
             gate_text = gate_text.sample(boundary, settings.training.validation_tokens, settings.training.seed)
     return LanguageJob(
