@@ -51,13 +51,19 @@ def parse_assignments(assignments: Iterable[str]) -> Tree:
     """Return the settings given by `--set key=value` arguments; a value with commas becomes a list."""
     tree: Tree = {}
     for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals or not key.strip():
-            raise SettingsError(
-                f"--set {assignment}: '=' is missing, expected key=value", "for example --set model.order=5"
-            )
-        place(tree, key.strip(), _value(value.strip()))
+        key, value = split_assignment(assignment)
+        place(tree, key, _value(value))
     return tree
+
+
+def split_assignment(assignment: str) -> tuple[str, str]:
+    """Return the key and the text of the value of `key=value`."""
+    key, equals, value = assignment.partition("=")
+    if not equals or not key.strip():
+        raise SettingsError(
+            f"--set {assignment}: '=' is missing, expected key=value", "for example --set model.order=5"
+        )
+    return key.strip(), value.strip()
 
 
 def place(tree: Tree, key: str, value: object) -> None:
@@ -73,7 +79,12 @@ def place(tree: Tree, key: str, value: object) -> None:
 
 
 def _value(text: str) -> object:
-    """Parse a value as TOML; otherwise return it as a string, or as a list of strings if it contains commas."""
+    """Parse a value as TOML; otherwise return it as a string, or as a list of strings if it contains commas.
+
+    True and False, as Python prints them, are accepted as well.
+    """
+    if text in ("True", "False"):
+        return text == "True"
     for candidate in (text, f"[{text}]" if "," in text else text):
         try:
             match tomllib.loads(f"value = {candidate}"):

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from satchel.lessons.block import block
-from satchel.lessons.steps import is_correct
 from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import Block, FeedForward
 from satchel.nn.sites import recording
@@ -159,8 +158,8 @@ def test_the_vector_of_a_word_depends_on_the_other_words() -> None:
         change = (network(x[None])[0, 0] - network(x[None, :-1])[0, 0]).abs().max().item()
     assert matrix("The output", "largest change").values[0][0] == pytest.approx(change, rel=1e-4)
     assert change > 0.1
-    assert is_correct("an encoding of each word", step("The output").answer)
-    assert not is_correct("a single number", step("The output").answer)
+    assert step("The output").is_correct("an encoding of each word")
+    assert not step("The output").is_correct("a single number")
 
 
 def test_a_repeated_word_has_the_same_output_without_positions() -> None:

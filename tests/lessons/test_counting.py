@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from satchel.lessons.counting import END, START, context_of, count_ngrams, counting, probability
-from satchel.lessons.steps import Matrix, is_correct
+from satchel.lessons.steps import Matrix
 from satchel.ngram.smoothing import NgramSettings, estimate
 from tests.lessons.lookup import Lookup
 
@@ -104,5 +104,5 @@ def test_unseen_ngrams_have_probability_zero() -> None:
 
 
 def test_answers_may_be_decimals() -> None:
-    assert is_correct("0.5", step("Count and").answer)
-    assert not is_correct("0.6", step("Count and").answer)
+    assert step("Count and").is_correct("0.5")
+    assert not step("Count and").is_correct("0.6")

@@ -1,5 +1,6 @@
 """Lessons as pages, figures, LaTeX and notebooks."""
 
+import html
 import json
 import math
 import re
@@ -105,7 +106,7 @@ def test_a_page_contains_every_number_and_loads_no_resources(name: str) -> None:
     parsed = Page(text)
     cells = [format_cell(cell) for matrix in matrices(steps) for row in matrix.values for cell in row]
     assert [each for each in parsed.texts["td"] if each] == [cell for cell in cells if cell]
-    assert parsed.texts["h2"] == [step.title for step in steps]
+    assert parsed.texts["h2"] == [step.heading for step in steps]
     assert parsed.texts["summary"] == ["Answer"] * sum(bool(step.question) for step in steps)
     assert not {"script", "link", "img", "iframe", "object", "base"} & set(parsed.tags)
     assert not {"src", "href", "srcset", "onclick", "onload"} & parsed.names
@@ -127,7 +128,9 @@ def test_latex_is_balanced_and_its_rows_have_equal_lengths(name: str) -> None:
     steps = steps_of(name)
     text = latex.document(steps)
     assert_balanced(text)
-    assert text.count(r"\section*{") == len(steps)
+    questions = sum(bool(step.question) for step in steps)
+    assert text.count(r"\section*{") == len(steps) + 1
+    assert text.count(r"\subsection*{") == questions
     assert text.count(r"\fitted{") == len(matrices(steps))
     for matrix in matrices(steps):
         body = latex.matrix_body(matrix)
@@ -239,10 +242,69 @@ def test_the_command_of_a_file_gives_the_same_steps() -> None:
     assert Page(page.page(steps)).texts["code"] == [steps.command]
     satchel, verb, name, *options = shlex.split(steps.command)
     assert (satchel, verb, name) == ("satchel", "lesson", "masking")
-    assert LESSONS[name].run(**config.parse_assignments(options[1::2])) == steps
+    assert LESSONS[name].run(**dict(map(config.split_assignment, options[1::2]))) == steps
     exact = LESSONS["perplexity"].run(probabilities=(1 / 3, 0.1))
-    again = config.parse_assignments(shlex.split(exact.command)[4:])
+    again = dict(map(config.split_assignment, shlex.split(exact.command)[4:]))
     assert dict(LESSONS["perplexity"].run(**again).settings) == dict(exact.settings)
+
+
+# --- formulas and questions ----------------------------------------------------------------------------
+
+
+def test_formulas_in_latex_are_in_math_mode() -> None:
+    text = latex.document(steps_of("attention"))
+    assert r"$\alpha_{i} = \frac{e^{s_{i}}}{\sum_{j} e^{s_{j}}}$" in text
+    assert r"$s_{i} = k_{i} \cdot q$" in text
+    title = r"\operatorname{softmax}\left(\frac{Q K^{T}}{\sqrt{d_{k}}}\right) V$}"
+    assert title in latex.document(steps_of("scaling"))
+    assert r"\cos\left(\frac{p - q}{10000^{2 i / k}}\right)" in latex.document(steps_of("positions"))
+    assert r"3 k^{2} / h + k^{2}" in latex.document(steps_of("heads"))
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_no_formula_is_written_as_escaped_text(name: str) -> None:
+    text = latex.document(steps_of(name)).partition(r"\begin{document}")[2]
+    outside = re.sub(r"\$[^$]*\$", "", text)
+    # Underscores and powers of formulas are in math mode; the settings of commands are not formulas.
+    outside = re.sub(r"[\w-]*(?:model|training|data|batch)\.\w+\\_\w+|batch\\_tokens", "", outside)
+    assert not re.search(r"\\textasciicircum|[A-Za-z]\\_[A-Za-z0-9]", outside)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_questions_and_answers_are_in_separate_parts(name: str) -> None:
+    steps = steps_of(name)
+    questions, answers = latex.document(steps).split(r"\section*{Answers}")
+    shown = page.page(steps)
+    for step in steps:
+        if step.question:
+            label = f"answer-{step.number}}}"
+            assert (questions.count(rf"\pageref{{{label}"), answers.count(rf"\label{{{label}")) == (1, 1)
+            heading = html.escape(step.heading)
+            section = shown[shown.index(f"<h2>{heading}") :].partition("</section>")[0]
+            before, details = section.split("<details>")
+            assert html.escape(step.question) in before
+            assert "<table>" not in before
+            assert "<table>" in details
+        for matrix in step.matrices:
+            assert latex.matrix_body(matrix) in (answers if step.question else questions)
+    assert questions.count(r"\fitted{") == sum(len(step.matrices) for step in steps if not step.question)
+
+
+@pytest.mark.item(22, 27)
+@pytest.mark.parametrize(
+    ("name", "number", "labels"), [("attention", 8, ["b", "ln 3 = 1.0986"]), ("self-attention", 9, ["n", "MB"])]
+)
+def test_line_charts_are_in_pages_and_figures(name: str, number: int, labels: list[str]) -> None:
+    steps = steps_of(name).only(number)
+    text = page.page(steps)
+    for curves in steps[0].curves:
+        assert html.escape(curves.name) in text
+        for _, points in curves.series:
+            assert any(len(line.split()) == len(points) for line in re.findall(r'points="([^"]*)"', text))
+    texts, root = drawn(steps)
+    assert {curves.name for curves in steps[0].curves} <= set(texts)
+    assert set(labels) <= set(texts)
+    assert any("mark-line" in (element.get("class") or "") for element in root.iter())
 
 
 # --- colours -------------------------------------------------------------------------------------------
@@ -322,12 +384,16 @@ def test_invisible_characters_are_escaped() -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-def test_latex_compiles(tmp_path: Path) -> None:
-    for name, steps in (("hostile", hostile()), ("attention", steps_of("attention"))):
-        steps.save(tmp_path / f"{name}.tex")
-        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
+@pytest.mark.parametrize(
+    "name",
+    ["hostile", "attention", "encoder-decoder", *(pytest.param(name, marks=pytest.mark.slow) for name in LESSONS)],
+)
+def test_latex_compiles(name: str, tmp_path: Path) -> None:
+    steps = hostile() if name == "hostile" else steps_of(name)
+    steps.save(tmp_path / "lesson.tex")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "lesson.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
 
 
 # --- notebooks -----------------------------------------------------------------------------------------
@@ -379,10 +445,10 @@ def test_changed_settings_are_used_by_the_same_cells() -> None:
 def test_steps_are_a_list_with_an_html_representation() -> None:
     steps = steps_of("attention")
     assert isinstance(steps, list)
-    assert steps == LESSONS["attention"].function()
-    assert Page(steps._repr_html_()).texts["h3"] == [step.title for step in steps]
+    assert [step.title for step in steps] == [step.title for step in LESSONS["attention"].function()]
+    assert Page(steps._repr_html_()).texts["h3"] == [step.heading for step in steps]
     texts, _ = drawn(steps[2:3], "The weights")
     assert sorted(texts) == sorted(
-        ["The weights", "2. Softmax", "attention weights", *"AABA", "1/6", "1/6", "1/2", "1/6"]
+        ["The weights", "3. Softmax", "attention weights", *"AABA", "1/6", "1/6", "1/2", "1/6"]
     )
     assert drawn([], "no matrix")[0] == ["no matrix"]

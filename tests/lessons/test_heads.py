@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from satchel.lessons.heads import AFTER, BEFORE, CANONICAL, NARROW, heads
-from satchel.lessons.steps import is_correct
+from satchel.lessons.heads import AFTER, BEFORE, CANONICAL, NARROW, WIDE, heads
 from satchel.nn.attention import Heads, MultiHead
 from satchel.nn.sites import recording
 from tests.lessons.lookup import Lookup
@@ -30,8 +29,8 @@ def test_one_head_does_not_distinguish_subject_and_object_and_two_heads_do() -> 
     assert matrix("A single head", "output at the verb").values == ((HALF, HALF), (HALF, HALF))
     assert step("A single head").answer == (HALF, HALF)
     assert matrix("Two heads", "concatenated outputs").values == ((1, 0, 0, 1), (0, 1, 1, 0))
-    assert is_correct("1/2 1/2", step("A single head").answer)
-    assert not is_correct("1 1", step("A single head").answer)
+    assert step("A single head").is_correct("1/2 1/2")
+    assert not step("A single head").is_correct("1 1")
 
 
 @pytest.mark.item(53, 54, 55)
@@ -66,7 +65,7 @@ def test_counts_for_a_width_of_256_and_eight_heads() -> None:
 @pytest.mark.parametrize(("k", "h"), [(256, 8), (30, 5)])
 def test_the_formulas_give_the_counts(k: int, h: int) -> None:
     rows = matrix("Number of parameters", "parameters", width=k, heads=h).values
-    assert [row[0] for row in rows] == ["3k^2/h + k^2", "3k^2 + k^2", "3hk^2 + hk^2"]
+    assert [row[0] for row in rows] == ["3k^2/h + k^2", "3k^2 + k^2", "3 h k^2 + h k^2"]
     assert [row[3] for row in rows] == [3 * k * k // h + k * k, 4 * k * k, 4 * h * k * k]
 
 
@@ -85,24 +84,30 @@ def test_a_narrow_head_ignores_the_other_chunks() -> None:
 
 
 @pytest.mark.item(56)
-def test_all_canonical_heads_change() -> None:
-    before, after = (matrix("The input of a narrow", name).values for name in ("canonical", "canonical, changed"))
-    for one, other in zip(before, after, strict=True):
-        assert one[:2] != other[:2]
-        assert one[2:] != other[2:]
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_the_change_of_one_chunk_changes_all_canonical_and_wide_heads(chunk: int) -> None:
+    narrow, canonical, wide = matrix("The input of a narrow", "largest change", chunk=chunk).values
+    assert narrow[2 - chunk] == 0
+    assert all(float(change) > 0.1 for change in (narrow[chunk - 1], *canonical, *wide))
+    assert step("The input of a narrow", chunk=chunk).answer == (chunk,)
 
 
 @pytest.mark.item(56)
-@pytest.mark.parametrize("kind", ["narrow", "canonical"])
-def test_the_network_layer_gives_the_same_outputs(kind: Heads) -> None:
+@pytest.mark.parametrize("kind", ["narrow", "canonical", "wide"])
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_the_network_layer_gives_the_same_outputs(kind: Heads, chunk: int) -> None:
     layer = MultiHead(4, 2, kind=kind, scale="none", base=3, bias=False)
-    by_head = [NARROW, NARROW] if kind == "narrow" else [(weight,) * 3 for weight in CANONICAL]
+    by_head = (
+        [NARROW, NARROW]
+        if kind == "narrow"
+        else [(weight,) * 3 for weight in (CANONICAL if kind == "canonical" else WIDE)]
+    )
     # The layer stores the transposed matrices of all queries, then of all keys, then of all values.
     rows = [torch.tensor(weights[role]).T for role in range(3) for weights in by_head]
     with torch.no_grad():
         layer.project.weight.copy_(torch.cat(rows))
-    for x, name in ((BEFORE, kind), (AFTER, f"{kind}, changed")):
+    for x, name in ((BEFORE, kind), (AFTER[chunk], f"{kind}, changed")):
         with recording(layer, "outputs") as recorded:
             layer(torch.tensor([x], dtype=torch.float32))
         expected = recorded["outputs"][0].transpose(1, 2).flatten(2)[0]
-        torch.testing.assert_close(tensor("The input of a narrow", name), expected)
+        torch.testing.assert_close(tensor("The input of a narrow", name, chunk=chunk), expected)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from satchel.lessons.interface import KINDS, WIDTH, interface
-from satchel.lessons.steps import is_correct
 from satchel.models.build import build_encoder
 from satchel.models.recurrent import RecurrentSettings
 from tests.lessons.lookup import Lookup
@@ -80,5 +79,5 @@ def test_the_lesson_does_not_change_the_global_random_state() -> None:
 
 @pytest.mark.item(104)
 def test_the_answer_on_interchangeable_encoders_is_checked() -> None:
-    assert is_correct("Nothing at all", step("Encoders are interchangeable").answer)
-    assert not is_correct("everything", step("Encoders are interchangeable").answer)
+    assert step("Encoders are interchangeable").is_correct("Nothing at all")
+    assert not step("Encoders are interchangeable").is_correct("everything")

@@ -1,13 +1,15 @@
 """Causal masking: weights and outputs equal those of the package, and no output depends on later positions."""
 
 import math
+import random
 
 import pytest
 import torch
+from torch import Tensor
 
 from satchel.lessons import arithmetic
 from satchel.lessons.masking import copied_words, masking
-from satchel.lessons.steps import is_correct, text_lines
+from satchel.lessons.steps import text_lines
 from satchel.nn.attention import attend, causal_mask, softmax
 from tests.lessons.lookup import Lookup, to_tensor
 
@@ -113,6 +115,30 @@ def test_the_mask_allows_a_triangle_of_pairs() -> None:
 
 @pytest.mark.item(104)
 def test_the_answers_on_perfect_accuracy_and_on_the_mask_are_checked() -> None:
-    assert is_correct("each position can look at the next word", step("A language model").answer)
-    assert not is_correct("because it is large", step("A language model").answer)
-    assert is_correct("with a causal mask", step("The causal mask").answer)
+    assert step("A language model").is_correct("each position can look at the next word")
+    assert not step("A language model").is_correct("because it is large")
+    assert step("The causal mask").is_correct("with a causal mask")
+
+
+@pytest.mark.item(77)
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_gradients_are_those_of_autograd_and_exactly_zero_above_the_diagonal(seed: int) -> None:
+    rng = random.Random(seed)
+    count = 5
+    queries, keys, values = (
+        torch.tensor([[float(rng.randint(-2, 2)) for _ in range(2)] for _ in range(count)], dtype=torch.float64)
+        for _ in range(3)
+    )
+    for name, is_causal in (("gradient with", True), ("gradient without", False)):
+        mask = torch.ones(count, count, dtype=torch.bool).tril() if is_causal else None
+
+        def outputs(k: Tensor, v: Tensor, mask: Tensor | None = mask) -> Tensor:
+            scores = queries @ k.T
+            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            return scores.softmax(dim=-1) @ v
+
+        by_key, by_value = torch.autograd.functional.jacobian(outputs, (keys, values))
+        expected = (by_key.square().sum(dim=(1, 3)) + by_value.square().sum(dim=(1, 3))).sqrt()
+        shown = torch.tensor(matrix("Gradients of masked", name, seed=seed).values, dtype=torch.float64)
+        torch.testing.assert_close(shown, expected)
+        assert bool((shown.triu(1) == 0).all()) == is_causal

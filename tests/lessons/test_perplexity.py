@@ -10,7 +10,6 @@ import pytest
 from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.lessons.perplexity import perplexity
-from satchel.lessons.steps import is_correct
 from satchel.predictor import Floats, Ids, Scores
 from tests.lessons.lookup import Lookup
 
@@ -114,6 +113,6 @@ def test_a_word_with_probability_zero_makes_the_perplexity_infinite() -> None:
 
 
 def test_answers_may_be_rounded() -> None:
-    assert is_correct("1.24", step("Average").answer)
-    assert is_correct("3.46", step("Perplexity").answer)
-    assert not is_correct("3.6", step("Perplexity").answer)
+    assert step("Average").is_correct("1.24")
+    assert step("Perplexity").is_correct("3.46")
+    assert not step("Perplexity").is_correct("3.6")

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from satchel.lessons.positions import positions
-from satchel.lessons.steps import is_correct
 from satchel.nn.attention import self_attend
 from satchel.nn.positions import Learned, sinusoids
 from tests.lessons.lookup import Lookup
@@ -24,8 +23,8 @@ def test_without_positions_the_output_of_a_word_does_not_depend_on_the_order(wor
     )
     torch.testing.assert_close(outputs, reversed_outputs.flip(0))
     torch.testing.assert_close(outputs, self_attend(embeddings)[0])
-    assert is_correct("nothing at all", step("No notion").answer)
-    assert not is_correct("it is reversed", step("No notion").answer)
+    assert step("No notion").is_correct("nothing at all")
+    assert not step("No notion").is_correct("it is reversed")
 
 
 @pytest.mark.item(68)
@@ -50,7 +49,7 @@ def test_the_dot_product_of_two_sums_has_four_terms() -> None:
     assert sum(terms[:4]) == pytest.approx(terms[4])
     sums = tensor("Learned", "words + positions")
     assert terms[4] == pytest.approx((sums[0] @ sums[1]).item())
-    assert is_correct("the same word gets a different vector in another place", step("Learned").answer)
+    assert step("Learned").is_correct("the same word gets a different vector in another place")
 
 
 @pytest.mark.item(70)
@@ -64,7 +63,7 @@ def test_the_first_two_positions_of_width_four() -> None:
     encodings = tensor("Sines", "PE")
     assert encodings[0].tolist() == [0, 1, 0, 1]
     torch.testing.assert_close(encodings[1], torch.tensor([0.84147, 0.54030, 0.01000, 0.99995]), atol=5e-6, rtol=0)
-    assert is_correct("0 1 0.84 0.54", step("Sines").answer)
+    assert step("Sines").is_correct("0 1 0.84 0.54")
 
 
 @pytest.mark.item(71)

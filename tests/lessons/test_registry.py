@@ -1,7 +1,10 @@
 """All lessons: their steps and answers for default and extreme settings, and the errors for invalid settings."""
 
 import math
+import re
 import shlex
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +13,10 @@ from satchel.api import plan
 from satchel.config import parse_assignments
 from satchel.errors import SettingsError
 from satchel.lessons import LESSONS
+from satchel.lessons import positions as positions_lesson
 from satchel.lessons.arithmetic import format_cell
 from satchel.lessons.items import ITEMS
-from satchel.lessons.steps import is_correct, load_texts, text_lines
+from satchel.lessons.steps import format_setting, load_texts, text_lines
 
 # Settings at the limits of their ranges, or with other branches than the defaults.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -45,7 +49,7 @@ def test_every_lesson_has_steps_and_its_printed_answers_are_correct(name: str, s
         assert step.title
         assert all(text_lines(matrix) for matrix in step.matrices)
         assert bool(step.question) == bool(step.answer)
-        assert not step.answer or is_correct(" ".join(map(format_cell, step.answer)), step.answer)
+        assert not step.answer or step.is_correct(" ".join(map(format_cell, step.answer)))
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS)
@@ -160,6 +164,7 @@ def test_a_setting_out_of_range_is_named_with_a_remedy(name: str, settings: dict
         ("heads", {"heads": "many"}, "heads: found"),
         ("positions", {"length": "long"}, "length: found"),
         ("rnn", {"sequence": ["a"]}, "sequence.0: found"),
+        ("rnn", {"sequence": "a,b"}, "sequence: found"),
         ("scaling", {"width": 1.5}, "width: found"),
         ("self-attention", {"sharp": "ten"}, "sharp: found"),
         ("sense-selection", {"scale": "no"}, "scale: found"),
@@ -174,12 +179,111 @@ def test_the_types_and_names_of_settings_are_checked(name: str, settings: dict[s
 
 
 @pytest.mark.parametrize("name", ["rnn", "scaling", "block", "positions"])
-def test_training_results_end_the_lesson_with_a_valid_command(name: str) -> None:
-    step = LESSONS[name].training_result
-    assert step
-    assert LESSONS[name].run()[-1] is step
-    options = shlex.split(step.text.partition("Reproduce with: ")[2].rstrip("."))
+def test_results_of_trained_models_are_called_stored_and_name_the_command_that_produced_them(name: str) -> None:
+    *_, step = LESSONS[name].run()
+    assert step.stored
+    assert (
+        f"Stored results: this table is not computed when the lesson runs. It was produced by: {step.stored}"
+        in step.text
+    )
+    script = re.match(r"python (bench/[a-z]+.py) --only ([a-z-]+)", step.stored)
+    if script is None:
+        assert step.stored == "satchel lesson positions --set train=true"
+    else:
+        assert f'"{script[2]}": (' in (Path(__file__).parents[2] / script[1]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["rnn", "scaling", "block"])
+def test_the_training_command_of_stored_results_is_valid(name: str) -> None:
+    text = LESSONS[name].run()[-1].text
+    options = shlex.split(text.partition("One of the trainings: ")[2].partition("\n")[0].partition(". ")[0].rstrip("."))
     assert options[:2] == ["satchel", "train"]
     settings = parse_assignments(options[at + 1] for at, option in enumerate(options) if option == "--set")
-    recipe = options[options.index("--recipe") + 1] if "--recipe" in options else None
-    plan(options[2] if options[2].startswith("@") else "@python-docs", recipe=recipe, settings=settings)
+    model, steps = (options[options.index(option) + 1] for option in ("--model", "--steps"))
+    plan(options[2] if options[2].startswith("@") else "@python-docs", model=model, steps=int(steps), settings=settings)
+
+
+@pytest.mark.item(74)
+def test_positions_are_compared_on_letter_counting_and_the_ab_language() -> None:
+    table = LESSONS["positions"].run()[-1].matrices[0]
+    assert table.columns == ("none", "learned", "sinusoidal")
+    counting, strings, _ = table.values
+    assert float(counting[0]) < 70 < 99 < float(counting[1])
+    assert strings == (16, 16, 16)
+
+
+@pytest.mark.item(74)
+def test_the_models_of_the_positions_lesson_are_trained_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        positions_lesson, "train_models", partial(positions_lesson.train_models, counting_steps=1, ab_steps=1)
+    )
+    step = LESSONS["positions"].run(train="True")[-1]
+    assert step.stored == ""
+    assert "The models were trained on this machine when the lesson ran." in step.text
+    (table,) = step.matrices
+    assert all(0 <= float(accuracy) <= 100 for accuracy in table.values[0])
+    assert table.values != LESSONS["positions"].run()[-1].matrices[0].values
+
+
+@pytest.mark.slow
+@pytest.mark.item(74)
+def test_the_stored_results_of_the_positions_lesson_are_reproduced() -> None:
+    trained, stored = (LESSONS["positions"].run(train=train)[-1].matrices[0].values for train in (True, False))
+    for row, expected, tolerance in zip(trained, stored, (1.5, 0, 0.02), strict=True):
+        assert [float(value) for value in row] == pytest.approx([float(value) for value in expected], abs=tolerance)
+
+
+# --- settings of the command line -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "assignments", "settings"),
+    [
+        ("classifier", {"positions": "True"}, {"positions": True}),
+        ("classifier", {"positions": "FALSE"}, {"positions": False}),
+        ("perplexity", {"probabilities": "1/4,1/3"}, {"probabilities": (0.25, 1 / 3)}),
+        ("perplexity", {"probabilities": "(1/4, 25%)"}, {"probabilities": (0.25, 0.25)}),
+        ("perplexity", {"probabilities": "1/2"}, {"probabilities": (0.5,)}),
+        ("attention", {"base": "e", "q": "0,ln(3)"}, {"base": math.e, "q": (0, math.log(3))}),
+        ("attention", {"sharp": "sqrt(2)"}, {"sharp": 2**0.5}),
+        ("heads", {"width": "2^6"}, {"width": 64}),
+        ("counting", {"text": "1984, 1985. 1984", "order": "1"}, {"text": "1984, 1985. 1984", "order": 1}),
+    ],
+)
+def test_settings_given_as_text_have_the_types_of_the_lesson(
+    name: str, assignments: dict[str, object], settings: dict[str, object]
+) -> None:
+    assert dict(LESSONS[name].run(**assignments).settings).items() >= settings.items()
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_default_settings_given_as_text_give_the_same_steps(name: str) -> None:
+    defaults = LESSONS[name].run()
+    assert LESSONS[name].run(**{key: format_setting(value) for key, value in defaults.settings}) == defaults
+
+
+def test_punctuation_is_a_token_with_and_without_a_space_before_it() -> None:
+    default = LESSONS["classifier"].run()
+    assert LESSONS["classifier"].run(text="not bad, a lovely film") == default
+    assert LESSONS["classifier"].run(text="not bad , a lovely film") == default
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("classifier", {"positions": "maybe"}, "positions: found 'maybe', expected true or false"),
+        (
+            "attention",
+            {"base": "three"},
+            "base: found 'three', expected a number\na number can be written as 0.25, 1/4",
+        ),
+        ("perplexity", {"probabilities": "1/4,1/0"}, "probabilities: found '1/0', expected a number"),
+        ("heads", {"width": "1/2"}, "width: found 0.5, expected a valid integer"),
+    ],
+)
+def test_a_setting_that_is_not_a_number_names_the_accepted_forms(
+    name: str, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        LESSONS[name].run(**settings)
+    assert message in str(caught.value)

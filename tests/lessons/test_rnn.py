@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from satchel.lessons.rnn import ADDING, ADDING_RELU, RecurrentCell, adding_only, adding_tanh, rnn
-from satchel.lessons.steps import is_correct
 from satchel.nn.recurrence import RecurrentLayer
 from tests.lessons.lookup import Lookup
 
@@ -115,5 +114,5 @@ def test_long_sequences_are_summed_exactly() -> None:
 def test_the_answer_on_the_abilities_of_the_model_is_checked() -> None:
     first = step("One cell")
     assert first.question == "What can this model do?"
-    assert is_correct("It can add up its inputs", first.answer)
-    assert not is_correct("translate", first.answer)
+    assert first.is_correct("It can add up its inputs")
+    assert not first.is_correct("translate")

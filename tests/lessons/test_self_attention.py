@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from satchel.lessons.self_attention import SENTENCE, WORDS, self_attention
-from satchel.lessons.steps import is_correct
 from satchel.nn.attention import MultiHead, attend, self_attend
 from tests.lessons.lookup import Lookup
 
@@ -136,8 +135,8 @@ def test_similar_words_have_the_largest_weights() -> None:
     weights = tensor("Attention weights", "attention weights")
     assert (weights[1].argsort(descending=True)[:2].sort().values == torch.tensor([1, 5])).all()  # cat: cat, street
     torch.testing.assert_close(weights.sum(-1), torch.ones(6))
-    assert is_correct("how similar the two words are", step("Attention weights").answer)
-    assert not is_correct("their positions", step("Attention weights").answer)
+    assert step("Attention weights").is_correct("how similar the two words are")
+    assert not step("Attention weights").is_correct("their positions")
 
 
 @pytest.mark.item(32)
@@ -160,9 +159,28 @@ def test_queries_keys_and_values_are_those_of_the_network() -> None:
 @pytest.mark.parametrize("base", [math.e, 3.0])
 def test_identity_projections_give_basic_self_attention(base: float) -> None:
     assert matrix("Identity projections", "y", base=base).values == matrix("No parameters", "y", base=base).values
-    assert is_correct("the identity matrix", step("Identity projections").answer)
+    assert step("Identity projections").is_correct("the identity matrix")
 
 
 def test_the_questions_are_about_the_first_letter_if_there_is_no_b() -> None:
     assert step("Scores", sequence="AAA").answer == (1, 1, 1)
     assert "letter 1, A," in step("Scores", sequence="AAA").question
+
+
+@pytest.mark.item(27)
+def test_the_measured_cost_is_beside_the_counted_operations_and_bytes() -> None:
+    table = matrix("Measured time", "counted and measured")
+    for n, scores, multiplications, megabytes, milliseconds, peak in table.values:
+        assert scores == int(n) ** 2
+        assert multiplications == pytest.approx(2 * int(n) ** 2 * 64 / 1e6)
+        assert megabytes == pytest.approx(4 * int(n) ** 2 / 1e6)
+        assert float(milliseconds) > 0
+        # The scores and the weights are in memory at the same time, besides the vectors.
+        assert float(peak) > float(megabytes)
+    first, last = (float(table.values[place][5]) for place in (-2, -1))
+    assert 3.5 < last / first < 4.5
+    text = step("Measured time").text
+    assert "measured on this machine when the lesson runs" in text
+    time, memory = step("Measured time").curves
+    assert time.log
+    assert [name for name, _ in memory.series] == ["measured peak", "scores"]

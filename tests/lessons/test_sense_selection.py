@@ -10,7 +10,6 @@ import torch
 from satchel.lessons import sense_selection as lesson
 from satchel.lessons.arithmetic import matmul, mean, softmax
 from satchel.lessons.sense_selection import PRINTED_ONE, PRINTED_ONE_8X7, PRINTED_Q, ROWS, WORDS, sense_selection
-from satchel.lessons.steps import is_correct
 from satchel.nn import attention
 from tests.lessons.lookup import Lookup, to_tensor
 
@@ -140,9 +139,21 @@ def test_larger_scores_do_not_give_1000() -> None:
     assert set(matrix("Check: larger", "limit").values) == {(0, 0, HALF, 0, 0, 0, HALF, 0)}
     assert row("Check: larger", "limit, summed") == [4, 0, 0, 0]
     assert row("Check: larger", "limit, row of sick") == [0.5, 0, 0, 0]
-    assert row("Check: larger", "scores times 100", b=100.0) == pytest.approx([4, 0, 0, 0], abs=LIMIT)
+    assert row("Check: larger", "scores divided by sqrt(4), times 100", b=100.0) == pytest.approx(
+        [4, 0, 0, 0], abs=LIMIT
+    )
     for b in (0.5, 1.0, 10.0, 100.0, 1e6):
-        assert error(row("Check: larger", f"scores times {b:g}", b=b)) > 0.5
+        assert error(row("Check: larger", "scores divided", b=b)) > 0.5
+
+
+@pytest.mark.item(102)
+def test_larger_scores_are_divided_by_the_square_root_like_the_scores_before_them() -> None:
+    once = row("Check: larger", "scores divided by sqrt(4), times 1", b=1.0)
+    assert once == pytest.approx([1.2879, 1.0051, 0, 0], abs=5e-5)
+    assert row("Check: larger", "unscaled scores, times 1", b=1.0, scale=False) == pytest.approx(
+        [1.6110, 0.9886, 0, 0], abs=5e-5
+    )
+    assert "scores divided by sqrt(4), multiplied by 10" in step("Check: larger").text
 
 
 # --- problems ---------------------------------------------------------------------------------------------
@@ -327,9 +338,9 @@ def test_the_questions_of_the_slides_are_asked() -> None:
     for question in ("What are the values?", "What are the keys?", "But what are the queries?"):
         assert question in questions
     assert "How can you make this happen with attention?" in questions
-    assert is_correct("0 0 1 0", step("Queries").answer)
-    assert is_correct("[1, 0, 0, 0] [0, 1, 0, 0]", step("Values").answer)
-    assert is_correct("mask the other words", step("Solution: a diagonal").answer)
+    assert step("Queries").is_correct("0 0 1 0")
+    assert step("Values").is_correct("[1, 0, 0, 0] [0, 1, 0, 0]")
+    assert step("Solution: a diagonal").is_correct("mask the other words")
 
 
 def test_a_softmax_sums_to_one_for_large_scores() -> None:

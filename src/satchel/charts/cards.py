@@ -14,6 +14,7 @@ import altair as alt
 from satchel.charts.figures import Figure
 from satchel.charts.labels import text_width
 from satchel.charts.palette import Palette, interpolated
+from satchel.charts.plots import Plot
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
@@ -34,6 +35,7 @@ TEXTS: dict[str, dict[str, Any]] = {
     "name": {"align": "left", "fontStyle": "italic", "color": "ink2"},
     "head": {"align": "center", "color": "ink2"},
     "label": {"align": "right", "color": "ink2"},
+    "note": {"align": "left", "color": "ink2"},
     "cell": {"align": "center", "color": "cell_ink"},
 }
 
@@ -53,11 +55,19 @@ class CardMatrix:
 
 
 @dataclass(frozen=True)
+class CardPlot:
+    """A line chart with a name."""
+
+    name: str
+    plot: Plot
+
+
+@dataclass(frozen=True)
 class Card:
-    """The title and the matrices of one step."""
+    """The title, the matrices and the line charts of one step."""
 
     title: str
-    matrices: Sequence[CardMatrix]
+    matrices: Sequence[CardMatrix | CardPlot]
 
 
 @dataclass
@@ -111,6 +121,8 @@ def card_slide(cards: Sequence[Card], title: str) -> Figure:
             .mark_rect(stroke=palette.rule2, aria=False)
             .encode(x2="x2:Q", y2="y2:Q", color=alt.Color("fill:N", scale=None), **position)
         ]
+        if any(part["kind"] == "line" for part in slide.parts):
+            layers.append(_line_layer(slide.parts, size, palette, position))
         for kind, style in TEXTS.items():
             texts = [
                 {"text": part["text"], "x": round(part["x"] * size, 1), "y": round(part["y"] * size, 1)}
@@ -142,8 +154,9 @@ def _slide(lines: Sequence[Sequence[_Block]]) -> _Block:
 
 
 def _card(card: Card) -> _Block:
-    """Return the title and the matrices of a step."""
-    rows = _lines([_matrix(matrix) for matrix in card.matrices], MAX_WIDTH, GAP)
+    """Return the title, the matrices and the line charts of a step."""
+    blocks = [_plot(each) if isinstance(each, CardPlot) else _matrix(each) for each in card.matrices]
+    rows = _lines(blocks, MAX_WIDTH, GAP)
     inner = max((_length(row, GAP) for row in rows), default=0.0)
     title = textwrap.wrap(visible(card.title), int(max(inner, MIN_TITLE) / BOLD / text_width("n", 1)))
     block = _Block(max([inner, *(BOLD * text_width(line, 1) for line in title)]) + 2 * GAP, GAP)
@@ -187,6 +200,46 @@ def _matrix(matrix: CardMatrix) -> _Block:
             block.write("cell", text, x + width / 2, CELL)
         block.height += CELL
     return block
+
+
+def _plot(named: CardPlot) -> _Block:
+    """Return a line chart: its name, lines and texts."""
+    plot = named.plot
+    block = _Block(plot.width)
+    block.write("name", visible(named.name), 0, NAME)
+    block.height += NAME
+    for line in plot.lines:
+        series = -2 if line.series is None else line.series
+        points = [(x, y + block.height) for x, y in line.points]
+        block.parts.append({"kind": "line", "x": 0.0, "y": 0.0, "series": series, "points": points})
+    kinds = {"left": "note", "center": "head", "right": "label"}
+    for text in plot.texts:
+        kind = kinds[text.align]
+        block.parts.append({"kind": kind, "text": visible(text.text), "x": text.x, "y": text.y + block.height})
+    block.height += plot.height
+    return block
+
+
+def _line_layer(parts: Sequence[dict[str, Any]], size: float, palette: Palette, position: dict[str, Any]) -> alt.Chart:
+    """Return the lines of all line charts; axes are thin, marks and the second series are dashed."""
+    lines = [part for part in parts if part["kind"] == "line"]
+    rows = [
+        {
+            "line": number,
+            "order": order,
+            "x": round((x + part["x"]) * size, 1),
+            "y": round((y + part["y"]) * size, 1),
+            "colour": {-2: palette.ink2, -1: palette.ink2, 1: palette.neg}.get(part["series"], palette.pos),
+            "dashed": part["series"] in (-1, 1),
+        }
+        for number, part in enumerate(lines)
+        for order, (x, y) in enumerate(part["points"])
+    ]
+    dashes = alt.StrokeDash("dashed:N", scale=alt.Scale(domain=[False, True], range=[[1, 0], [4, 3]]), legend=None)
+    chart: alt.Chart = alt.Chart({"values": rows}).mark_line(strokeWidth=size / 10, aria=False)
+    colour = alt.Color("colour:N", scale=None)
+    encoded: alt.Chart = chart.encode(detail="line:N", order="order:Q", color=colour, strokeDash=dashes, **position)
+    return encoded
 
 
 def _lines(blocks: Sequence[_Block], limit: float, gap: float) -> list[list[_Block]]:

@@ -3,25 +3,34 @@
 import difflib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from typer import Argument, Option
 
 from satchel.cli.options import AsJson
 from satchel.cli.output import TEXT, emit_json, message, print, print_table
 from satchel.errors import SettingsError
-from satchel.text.display import quoted
+from satchel.text.display import quoted, safe
 
 if TYPE_CHECKING:
-    from satchel.lessons import Step
+    from satchel.lessons import Step, Steps
 
 
 def lesson(
     name: Annotated[
         str | None, Argument(metavar="NAME", help="Name of the lesson; without it, list all lessons.")
     ] = None,
-    settings: Annotated[list[str] | None, Option("--set", help="Setting of the lesson, such as q=0,10.")] = None,
-    ask: Annotated[bool, Option("--ask", help="Ask the questions of the lecture before showing the answers.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        Option(
+            "--set", help="Setting of the lesson, such as q=0,10, base=e, probabilities=1/4,1/3 or positions=false."
+        ),
+    ] = None,
+    step: Annotated[int | None, Option("--step", metavar="N", help="Show only step N, counted from 1.")] = None,
+    ask: Annotated[
+        bool, Option("--ask", help="Ask the questions before showing the answers, and print a score at the end.")
+    ] = False,
+    tries: Annotated[int, Option(help="With --ask: number of tries for each question.", min=1)] = 2,
     out: Annotated[
         Path | None, Option("-o", "--out", help="Write a file: .html, .svg, .png, .pdf, .tex or .ipynb (a notebook).")
     ] = None,
@@ -35,25 +44,32 @@ def lesson(
     if out is not None:
         _check_file(out, name, ask=ask, as_json=as_json)
     if name is None:
-        _list(as_json)
+        _list(as_json, unused={"--set": settings, "--step": step, "--ask": ask})
         return
     if name not in LESSONS:
         near = difflib.get_close_matches(name, LESSONS, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
         raise SettingsError(f"there is no lesson {name}", f"{guess}the lessons are {', '.join(LESSONS)}")
-    steps = LESSONS[name].run(**config.parse_assignments(settings or []))
+    steps = LESSONS[name].run(**dict(map(config.split_assignment, settings or [])))
+    if step is not None:
+        steps = steps.only(step)
     if out is not None:
         steps.save(out)
         message(f"wrote {out}")
+        return
+    if ask:
+        _ask_all(steps, tries, as_json)
         return
     if as_json:
         emit_json(steps.document())
         return
     print(f"{steps.lesson.title} ({steps.lesson.source})")
-    for step in steps:
-        _show(step, ask=ask and bool(step.question))
+    for each in steps:
+        _show(each)
     fields = steps.lesson.settings_class.model_fields.items()
     message(f"\nsettings (--set): {', '.join(f'{key}={format_setting(field.default)}' for key, field in fields)}")
+    if any(each.curves for each in steps):
+        message(f"line charts of this lesson: add -o {name}.svg or -o {name}.html")
 
 
 def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> None:
@@ -68,9 +84,13 @@ def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> Non
     files.check_ending(out)
 
 
-def _list(as_json: bool) -> None:
+def _list(as_json: bool, unused: dict[str, object]) -> None:
     from satchel.lessons import LESSONS
 
+    if given := [option for option, value in unused.items() if value not in (None, False, [])]:
+        raise SettingsError(
+            f"{given[0]} needs the name of a lesson", f"for example satchel lesson attention {given[0]}"
+        )
     rows = [[lesson.name, lesson.title, lesson.source] for lesson in LESSONS.values()]
     if as_json:
         emit_json({"lessons": [dict(zip(("name", "title", "source"), row, strict=True)) for row in rows]})
@@ -79,12 +99,14 @@ def _list(as_json: bool) -> None:
     message("\nnext: satchel lesson attention --ask")
 
 
-def _show(step: "Step", *, ask: bool) -> None:
+def _show(step: "Step") -> None:
+    print(f"\n{step.heading}")
+    _show_content(step)
+
+
+def _show_content(step: "Step") -> None:
     from satchel.lessons.steps import text_lines
 
-    print(f"\n{step.title}")
-    if ask:
-        _ask(step)
     for line in _wrap(step.text):
         print(f"  {line}")
     for matrix in step.matrices:
@@ -101,15 +123,96 @@ def _wrap(text: str) -> list[str]:
     return [line for part in text.split("\n") for line in textwrap.wrap(part, max(width, 20))]
 
 
-def _ask(step: "Step") -> None:
-    """Print the question, read an answer, and print whether it is correct if it can be checked."""
-    from satchel.lessons.steps import is_correct
+# --- questions ----------------------------------------------------------------------------------------
 
+
+def _ask_all(steps: "Steps", tries: int, as_json: bool) -> None:
+    """Ask the questions of the steps and print the score; with `as_json` print answers and score as JSON."""
+    from satchel.lessons.answers import RULE
+
+    questions = [step for step in steps if step.question]
+    if not questions:
+        raise SettingsError(
+            f"step {steps[0].number} of the lesson {steps.lesson.name} has no question",
+            f"`satchel lesson {steps.lesson.name} --ask` asks all questions of the lesson",
+        )
+    # In JSON mode the questions are messages, so that standard output contains only the document.
+    say = _say_on_stderr if as_json else print
+    say(f"{steps.lesson.title} ({steps.lesson.source})\n{RULE}; an empty line skips a question")
+    results = []
+    for step in steps:
+        say(f"\n{step.heading}")
+        if step.question:
+            answers, is_correct = _ask(step, tries, say)
+            results.append((step, answers, is_correct))
+        if not as_json:
+            _show_content(step)
+    correct = sum(is_correct for _, _, is_correct in results)
+    at_first = sum(is_correct and len(answers) == 1 for _, answers, is_correct in results)
+    answered = sum(bool(answers) for _, answers, _ in results)
+    if as_json:
+        emit_json(
+            {
+                "name": steps.lesson.name,
+                "questions": [
+                    {
+                        "step": step.number,
+                        "question": step.question,
+                        "answers": answers,
+                        "correct": is_correct,
+                        "expected": _format_answer(step),
+                    }
+                    for step, answers, is_correct in results
+                ],
+                "score": {
+                    "questions": len(results),
+                    "answered": answered,
+                    "correct": correct,
+                    "correct_at_first_try": at_first,
+                },
+            }
+        )
+        return
+    later = f", {correct - at_first} of them after the first try" if correct > at_first else ""
+    skipped = f"; {len(results) - answered} not answered" if answered < len(results) else ""
+    print(f"\nscore: {correct} of {len(results)} questions correct{later}{skipped}")
+
+
+class Say(Protocol):
+    """Prints a line, or the prompt of an answer without an end of line."""
+
+    def __call__(self, text: str = "", *, end: str = "\n", flush: bool = False) -> None: ...
+
+
+def _say_on_stderr(text: str = "", *, end: str = "\n", flush: bool = False) -> None:
+    sys.stderr.write(safe(text) + end)
+    sys.stderr.flush()
+
+
+def _ask(step: "Step", tries: int, say: Say) -> tuple[list[str], bool]:
+    """Ask a question up to `tries` times; return the answers and whether the last one is correct."""
     for number, line in enumerate(_wrap(step.question)):
-        print(f"  {' ' if number else '?'} {line}")
-    print("  > ", end="", flush=True)
-    answer = sys.stdin.readline().strip()
-    if not sys.stdin.isatty():
-        print(answer)
-    if answer and step.answer:
-        print("  correct." if is_correct(answer, step.answer) else "  not correct:")
+        say(f"  {' ' if number else '?'} {line}")
+    answers: list[str] = []
+    for remaining in reversed(range(tries)):
+        say("  > ", end="", flush=True)
+        answer = sys.stdin.readline().strip()
+        if not sys.stdin.isatty():
+            say(answer)
+        if not answer:
+            break
+        answers.append(answer)
+        if step.is_correct(answer):
+            say("  correct.")
+            return answers, True
+        say("  not correct, try again" if remaining else "  not correct:")
+    if len(answers) < tries:
+        say(f"  the answer: {_format_answer(step)}")
+    return answers, False
+
+
+def _format_answer(step: "Step") -> str:
+    """Return the expected answer of a question."""
+    from satchel.lessons.steps import format_cells
+
+    return format_cells(step.answer)

@@ -12,6 +12,8 @@ Rows = Sequence[Vector]
 
 # Largest denominator that is printed as a fraction rather than as a decimal number.
 LARGEST_DENOMINATOR = 64
+# Integers from this size on are printed in scientific notation.
+LARGEST_INTEGER = 10**15
 # Largest integer exponent for which a power is computed as a fraction.
 LARGEST_EXPONENT = 20
 
@@ -114,7 +116,10 @@ def _power(base: Number, exponent: Number) -> Number:
 
 def format_cell(cell: Cell) -> str:
     """Return a number as an integer, a fraction with a small denominator, or a decimal with up to four places."""
-    if isinstance(cell, (str, int)) or (isinstance(cell, Fraction) and cell.denominator <= LARGEST_DENOMINATOR):
+    if isinstance(cell, str):
+        return cell
+    is_exact = isinstance(cell, (int, Fraction)) and Fraction(cell).denominator <= LARGEST_DENOMINATOR
+    if is_exact and abs(float(cell)) < LARGEST_INTEGER:
         return str(cell)
     number = float(cell)
     if number and abs(number) < 5e-4:

@@ -1,16 +1,16 @@
 """Attention by hand: one query over a string of As and Bs (items 13 to 22)."""
 
 import math
+from dataclasses import replace
 from functools import partial
-from itertools import product
 
-from satchel.lessons.arithmetic import Number, attend, exact, identity, matmul, mean, multiply, softmax, transpose
+from satchel.lessons.arithmetic import Number, attend, exact, format_cell, identity, matmul, mean, multiply, transpose
 from satchel.lessons.checks import check, check_above
-from satchel.lessons.steps import Step, build_step, format_cells, matrix, vector
+from satchel.lessons.steps import Curves, Step, build_step, format_cells, matrix, vector
 
 step = partial(build_step, "attention")
 
-# Maximum length of the string: the last step enumerates all 2^n strings of length n.
+# Maximum length of the string.
 LONGEST = 12
 LETTERS = {"A": (1, 0), "B": (0, 1)}
 
@@ -28,9 +28,9 @@ def attention(
     decoupled = matmul(matmul(embeddings, identity(2)), matmul(multiply(factor, identity(2)), transpose([query])))
     return [
         step("The language", matrix("E", embeddings, letters), vector("q", query)),
-        step("1. Score each key", vector("scores", scores, letters), answer=scores),
-        step("2. Softmax", vector("attention weights", weights, letters), answer=weights, base=describe_base(base)),
-        step("3. Output", vector("output", output), answer=output),
+        step("Score each key", vector("scores", scores, letters), answer=scores),
+        step("Softmax", vector("attention weights", weights, letters), answer=weights, base=describe_base(base)),
+        step("Output", vector("output", output), answer=output),
         step("Comparison with a DAN", vector("mean", mean(embeddings)), answer=mean(embeddings)),
         step(
             "A query {sharp:g} times as long",
@@ -46,7 +46,7 @@ def attention(
             vector("scores", (row[0] for row in decoupled), letters),
             sharp=sharp,
         ),
-        _all_strings(len(letters)),
+        _all_strings(len(letters), base),
     ]
 
 
@@ -57,33 +57,53 @@ def embed_letters(sequence: str, longest: int) -> list[list[Number]]:
     return [[exact(number) for number in LETTERS[letter]] for letter in sequence]
 
 
+def is_natural(base: float) -> bool:
+    """Return whether a base is e, also if it was typed with a few digits."""
+    return math.isclose(base, math.e, rel_tol=1e-6)
+
+
 def describe_base(base: float) -> str:
     """Return the description of the base of the softmax."""
-    return (
-        "base e"
-        if base == math.e
-        else f"base {base:g} instead of e (the lecture uses 3, so that the weights are fractions)"
-    )
+    if is_natural(base):
+        return "base e"
+    lecture = "the base of the lecture, so" if base == 3 else "the lecture uses 3, so"
+    return f"base {base:g} instead of e ({lecture} that the weights are fractions)"
 
 
-def _all_strings(length: int) -> Step:
-    """Return the accuracy over all strings of this length for three lengths of the query."""
-    strings = ["".join(letters) for letters in product("AB", repeat=length)]
-    rows = []
-    for b in (1.0, math.log(max(length - 1, 1)) + 0.01, 10.0):
-        correct = sum(_predict(string, b) == ("B" if "B" in string else "A") for string in strings)
-        rows.append((f"{b:.4g}", f"{correct} of {len(strings)}"))
-    threshold = f"ln {length - 1} = {math.log(length - 1):.4f}" if length > 1 else "-inf"
-    return step(
-        "How long must the query be?",
-        matrix("accuracy", rows, columns=("b", "correct")),
-        length=length,
-        threshold=threshold,
-    )
+def _all_strings(length: int, base: float) -> Step:
+    """Return the accuracy over all strings of this length against the length b of the query."""
+    threshold = math.log(length - 1) if length > 1 else -math.inf
+    bs = sorted({0.0, 0.5, 1.0, 1.5, 2.0, 10.0, *((threshold + d for d in (-0.01, 0, 0.01)) if length > 1 else ())})
+    bases = [math.e] if is_natural(base) else [math.e, base]
+    tables = [
+        matrix(
+            f"predictions for all {2**length} strings, base {'e' if is_natural(each) else format_cell(exact(each))}",
+            [(b, *count_predictions(length, b, each)) for b in bs if b >= 0],
+            columns=("b", "correct", "tied", "wrong"),
+        )
+        for each in bases
+    ]
+    # The accuracy is constant between the values of b at which strings with `count` Bs are tied.
+    steps = [math.log((length - count) / count) for count in range(1, length // 2 + 1) if count < length]
+    grid = sorted([0.0, max(2.0, 2 * threshold), *(step + side for step in steps for side in (-1e-6, 1e-6))])
+    accuracy = tuple((b, 100 * count_predictions(length, b, math.e)[0] / 2**length) for b in grid if b >= 0)
+    name = f"ln {length - 1} = {threshold:.4f}" if length > 1 else "-inf"
+    built = step("How long must the query be?", *tables, answer=threshold, length=length, threshold=name)
+    marks = ((threshold, name),) if threshold > 0 else ()
+    curves = Curves("accuracy against b", "b", "correct strings, per cent", (("base e", accuracy),), marks)
+    return replace(built, curves=(curves,))
 
 
-def _predict(string: str, b: float) -> str:
-    """Return the letter with the larger total attention weight for q = [0, b]."""
-    weights = softmax([b if letter == "B" else 0.0 for letter in string])
-    weight_of_b = float(sum(weight for weight, letter in zip(weights, string, strict=True) if letter == "B"))
-    return "B" if weight_of_b > 1 / 2 else "A"
+def count_predictions(length: int, b: float, base: float) -> tuple[int, int, int]:
+    """Return how many of all strings are predicted correctly, are tied, and are wrong, with the query [0, b].
+
+    The prediction is the letter with the larger total attention weight, which depends on the number of Bs only.
+    """
+    correct = tied = 0
+    for count in range(length + 1):
+        weight_a, weight_b = float(length - count), count * base**b
+        if math.isclose(weight_a, weight_b):
+            tied += math.comb(length, count)
+        elif (weight_b > weight_a) == (count > 0):
+            correct += math.comb(length, count)
+    return correct, tied, 2**length - correct - tied

@@ -1,5 +1,6 @@
 """Text classification: embeddings, one block, mean pooling, a linear layer and a softmax (items 91, 92 and 93)."""
 
+import re
 from fractions import Fraction
 from functools import partial
 
@@ -10,6 +11,7 @@ from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
 step = partial(build_step, "classifier")
 
 MOST_WORDS = 12
+PUNCTUATION = re.compile(r"([.,;:!?])")
 # Embeddings of the words of the example; all other words have the embedding (0, 0, 0).
 EMBEDDINGS = {
     "good": (1, 0, 0),
@@ -29,7 +31,8 @@ SCALE = 4
 
 def classifier(text: str = "not bad , a lovely film", positions: bool = True, padding: int = 2) -> list[Step]:
     """Return the steps from a text to its label, and the effects of padding and of word order."""
-    words = split_words("text", text, 2, MOST_WORDS, "not bad")
+    # Punctuation marks are separate tokens, with or without a space before them.
+    words = split_words("text", PUNCTUATION.sub(r" \1 ", text), 2, MOST_WORDS, "not bad")
     check_range("padding", padding, 0, MOST_WORDS, example=2)
     chances = probabilities(words, positions)
     label = LABELS[chances.index(max(chances))]
@@ -53,7 +56,7 @@ def classifier(text: str = "not bad , a lovely film", positions: bool = True, pa
         ),
         step("The output of the block", _by_dimension("H", encodings, words)),
         step("Mean pooling", _by_dimension("mean", [mean(encodings)]), answer=mean(encodings)[0], count=len(words)),
-        step("Linear layer and softmax", vector("P", chances, LABELS), answer=label, scale=SCALE, text=text),
+        step("Linear layer and softmax", vector("P", chances, LABELS), answer=label, scale=SCALE, text=" ".join(words)),
         step(
             "Padding must be masked",
             _by_dimension("mean", [mean(encodings), unmasked], ("masked", "unmasked")),

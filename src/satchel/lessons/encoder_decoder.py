@@ -79,13 +79,13 @@ def _attention(s_previous: list[Number], s_current: list[Number], query: Query) 
     logits, chances = predict(s_current, context)
     other: Query = "previous" if query == "current" else "current"
     chances_of_other = predict(s_current, results[other].outputs[0])[1]
-    state = f"{'s_i' if query == 'current' else 's_{i-1}'} = ({format_cells(states[query])})"
+    state = f"{'s_i' if query == 'current' else 's_(i-1)'} = ({format_cells(states[query])})"
     return [
-        step("a_ij: alignment scores", vector("a_i", scores, WORDS), answer=scores, state=state),
+        step("a_(ij): alignment scores", vector("a_i", scores, WORDS), answer=scores, state=state),
         step("alpha_i = softmax(a_i)", vector("alpha_i", weights, WORDS)),
-        step("c_i = sum_j alpha_ij h_j: a context vector for each target word", vector("c_i", context)),
+        step("c_i = sum_j alpha_(ij) h_j: a context vector for each target word", vector("c_i", context)),
         step(
-            "P(y_i | y_<i, x) = softmax(W concat(s_i, c_i) + b)",
+            "P(y_i | y_(<i), x) = softmax(W concat(s_i, c_i) + b)",
             vector("logits", logits, TARGETS),
             vector("P", chances, TARGETS),
             answer=TARGETS[chances.index(max(chances))],

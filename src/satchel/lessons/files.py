@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 def figure(steps: "Sequence[Step]", title: str) -> "Figure":
     """Return the matrices of all steps on one slide, with one card per step that has any."""
     # Loaded here: altair takes 0.4 s, and most formats do not need it.
-    from satchel.charts.cards import Card, CardMatrix, card_slide
+    from satchel.charts.cards import Card, CardMatrix, CardPlot, card_slide
 
     def card_matrix(matrix: "Matrix") -> CardMatrix:
         cells = [[format_cell(cell) for cell in row] for row in matrix.values]
         return CardMatrix(matrix.name, cells, page.share_of_largest(matrix), matrix.rows, matrix.columns)
 
     return card_slide(
-        [Card(step.title, list(map(card_matrix, step.matrices))) for step in steps if step.matrices], title
+        [
+            Card(
+                step.heading,
+                [*map(card_matrix, step.matrices), *(CardPlot(curves.name, curves.layout()) for curves in step.curves)],
+            )
+            for step in steps
+            if step.matrices
+        ],
+        title,
     )
 
 

@@ -1,9 +1,8 @@
 """Multi-head attention: why a single head averages, and narrow, canonical and wide heads (items 51 to 56)."""
 
-from collections.abc import Sequence
 from functools import partial
 
-from satchel.lessons.arithmetic import Number, Rows, attend, matmul, mean
+from satchel.lessons.arithmetic import Number, Rows, attend, largest_difference, matmul, mean
 from satchel.lessons.checks import check_heads, check_range
 from satchel.lessons.steps import Step, build_step, matrix
 
@@ -12,20 +11,29 @@ step = partial(build_step, "heads")
 WIDEST = 1_000_000
 SENTENCE = ("cats", "chase", "mice")
 VALUES = {"cats": [1, 0], "chase": [0, 0], "mice": [0, 1]}
-# Two words of width 4, before and after a change of the second half of the second word.
+# Two words of width 4, before and after a change of one half of the second word, by the number of the half.
 BEFORE = ((1, 0, 0, 1), (0, 1, 1, 0))
-AFTER = ((1, 0, 0, 1), (0, 1, 2, 2))
+AFTER = {1: ((1, 0, 0, 1), (2, 2, 1, 0)), 2: ((1, 0, 0, 1), (0, 1, 2, 2))}
 # W_q, W_k and W_v of each narrow head.
 NARROW = (((1, 0), (0, 1)), ((1, 1), (0, 1)), ((1, 0), (1, 1)))
 # For each canonical head, one matrix used as W_q, W_k and W_v.
 CANONICAL = (((1, 0), (0, 1), (1, 0), (0, 1)), ((1, 0), (0, 1), (1, 1), (0, 1)))
+# For each wide head, one matrix used as W_q, W_k and W_v: it keeps the width.
+WIDE = (
+    ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)),
+    ((1, 0, 0, 1), (0, 1, 0, 0), (0, 1, 1, 0), (0, 0, 0, 1)),
+)
 
 
-def heads(width: int = 256, heads: int = 8) -> list[Step]:
-    """Return a comparison of one head with two, and the parameter shapes of narrow, canonical and wide heads."""
+def heads(width: int = 256, heads: int = 8, chunk: int = 2) -> list[Step]:
+    """Return a comparison of one head with two, and of narrow, canonical and wide heads.
+
+    `chunk` is the half of the input that changes in the last step.
+    """
     check_range("width", width, 1, WIDEST, example=256)
     check_heads(heads, width)
-    return [*_one_or_two(), *_shapes(width, heads), _chunks()]
+    check_range("chunk", chunk, 1, 2, example=2)
+    return [*_one_or_two(), *_shapes(width, heads), _chunks(chunk)]
 
 
 def _one_or_two() -> list[Step]:
@@ -52,7 +60,7 @@ def _shapes(k: int, h: int) -> list[Step]:
     )
     projections = (3 * h * d * d, 3 * h * k * d, 3 * h * k * k)
     outputs = (k * k, k * k, h * k * k)
-    formulas = ("3k^2/h + k^2", "3k^2 + k^2", "3hk^2 + hk^2")
+    formulas = ("3k^2/h + k^2", "3k^2 + k^2", "3 h k^2 + h k^2")
     rows = zip(formulas, projections, outputs, strict=True)
     return [
         step(
@@ -77,31 +85,36 @@ def _shapes(k: int, h: int) -> list[Step]:
     ]
 
 
-def _concatenate(inputs: Sequence[Rows], projections: Sequence[Sequence[Rows]]) -> list[list[Number]]:
-    """Return the concatenated outputs of two heads, each with its input and its W_q, W_k and W_v."""
+def head_outputs(kind: str, x: Rows) -> list[list[list[Number]]]:
+    """Return the outputs of two heads of this kind: narrow, canonical or wide."""
+    if kind == "narrow":
+        projected = [[matmul([row[2 * head : 2 * head + 2] for row in x], w) for w in NARROW] for head in range(2)]
+    else:
+        projected = [[matmul(x, w)] * 3 for w in (CANONICAL if kind == "canonical" else WIDE)]
     # Base 3 gives fractions.
-    first, second = (
-        attend(*(matmul(x, weight) for weight in weights), base=3).outputs
-        for x, weights in zip(inputs, projections, strict=True)
-    )
-    return [[*left, *right] for left, right in zip(first, second, strict=True)]
+    return [attend(queries, keys, values, base=3).outputs for queries, keys, values in projected]
 
 
-def _narrow(x: Rows) -> list[list[Number]]:
-    return _concatenate([[row[:2] for row in x], [row[2:] for row in x]], [NARROW, NARROW])
-
-
-def _canonical(x: Rows) -> list[list[Number]]:
-    return _concatenate([x, x], [[weight] * 3 for weight in CANONICAL])
-
-
-def _chunks() -> Step:
+def _chunks(chunk: int) -> Step:
+    kinds = ("narrow", "canonical", "wide")
+    outputs = {
+        (kind, x): head_outputs(kind, rows) for kind in kinds for x, rows in (("", BEFORE), (", changed", AFTER[chunk]))
+    }
+    changes = [
+        [largest_difference(*pair) for pair in zip(outputs[kind, ""], outputs[kind, ", changed"], strict=True)]
+        for kind in kinds
+    ]
     return step(
         "The input of a narrow head",
         matrix("x", BEFORE),
-        matrix("x, changed", AFTER),
-        matrix("narrow", _narrow(BEFORE)),
-        matrix("narrow, changed", _narrow(AFTER)),
-        matrix("canonical", _canonical(BEFORE)),
-        matrix("canonical, changed", _canonical(AFTER)),
+        matrix("x, changed", AFTER[chunk]),
+        *(
+            matrix(f"{kind}{x}", ([*first, *second] for first, second in zip(*pair, strict=True)))
+            for (kind, x), pair in outputs.items()
+        ),
+        matrix("largest change of a head's output", changes, kinds, ("head 1", "head 2")),
+        answer=chunk,
+        half="first" if chunk == 1 else "second",
+        entries="1 and 2" if chunk == 1 else "3 and 4",
+        unchanged=3 - chunk,
     )

@@ -4,10 +4,12 @@ A matrix without labels is a bmatrix, a matrix with labels a \wordmatrix, which 
 """
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from satchel.lessons.arithmetic import Cell, format_cell
+from satchel.lessons.formulas import formula_latex, is_formula
 from satchel.text.display import visible
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ SPECIAL = {
 # Characters beyond Latin-1 and Latin Extended-A that pdfLaTeX supports without further packages.
 SUPPORTED = "‘’“”–—…€•"
 
+# Names of matrices that are one letter, such as E and E'.
+SYMBOL = re.compile(r"[A-Za-z]'?")
+
 PREAMBLE = r"""\documentclass{article}
 \usepackage[utf8]{inputenc}
 \usepackage[T1]{fontenc}
@@ -45,7 +50,7 @@ PREAMBLE = r"""\documentclass{article}
 
 
 def document(steps: "Steps") -> str:
-    """Return a document with one section per step."""
+    """Return a document with one section per step, and the answers of all questions after the last section."""
     # `visible` escapes line breaks, which would end the comment.
     lines = [
         f"% {visible(steps.command)}",
@@ -56,19 +61,44 @@ def document(steps: "Steps") -> str:
         r"\begin{document}",
         r"\maketitle",
         *(line for step in steps for line in _section(step)),
+        *_answers([step for step in steps if step.question]),
         r"\end{document}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _section(step: "Step") -> list[str]:
+    title = f"\\section*{{{_text(step, step.heading)}}}"
+    if not step.question:
+        return ["", title, *_content(step)]
+    reference = f"The answer is on page~\\pageref{{answer-{step.number}}}."
+    return ["", title, f"\\label{{question-{step.number}}}", f"\\textbf{{{_text(step, step.question)}}}", "", reference]
+
+
+def _answers(steps: "Sequence[Step]") -> list[str]:
+    """Return the answers of all questions on pages of their own."""
+    lines = ["", r"\clearpage", r"\section*{Answers}"] if steps else []
+    for step in steps:
+        heading = f"\\subsection*{{{_text(step, step.heading)}}}"
+        question = f"\\textit{{{_text(step, step.question)}}} (page~\\pageref{{question-{step.number}}})"
+        lines += ["", heading, f"\\label{{answer-{step.number}}}", question, "", *_content(step)]
+    return lines
+
+
+def _content(step: "Step") -> list[str]:
     return [
-        "",
-        f"\\section*{{{escaped(step.title)}}}",
-        *([f"\\textbf{{{escaped(step.question)}}}", ""] if step.question else []),
-        *(f"{escaped(part)}\n" for part in step.text.split("\n") if part),
+        *(f"{_text(step, part)}\n" for part in step.text.split("\n") if part),
         *(f"\\fitted{{{_name(matrix.name)}\n{matrix_body(matrix)}\n}}" for matrix in step.matrices),
     ]
+
+
+def _text(step: "Step", text: str) -> str:
+    """Return a text of a step with its formulas in math mode."""
+    formulas = dict(step.formulas)
+    # A formula that is part of a word, such as the f of `of`, is not one; longer formulas take precedence.
+    names = "|".join(map(re.escape, sorted(formulas, key=len, reverse=True)))
+    parts = re.split(rf"(?<![\w^])({names})(?![\w^])", text) if names else [text]
+    return "".join(f"${formulas[part]}$" if place % 2 else escaped(part) for place, part in enumerate(parts))
 
 
 def matrix_body(matrix: "Matrix") -> str:
@@ -84,22 +114,22 @@ def matrix_body(matrix: "Matrix") -> str:
 
 
 def _name(name: str) -> str:
-    r"""Return the name of a matrix and an equals sign: symbols such as W^Q in math mode, other names as text."""
-    if symbol := re.fullmatch(r"(alpha|[A-Za-z])(?:([_^])([A-Za-z]))?('?)", name):
-        letter, script, index, prime = symbol.groups()
-        letter = rf"\{letter}" if letter == "alpha" else letter
-        return f"{letter}{f'{script}{{{index}}}' if script else ''}{prime} = \\;"
-    return f"{_word(name)} = \\;" if name else ""
+    r"""Return the name of a matrix and an equals sign: formulas in math mode, other names as text."""
+    return f"{name if SYMBOL.fullmatch(name) else _word(name)} = \\;" if name else ""
 
 
 def _word(word: str) -> str:
-    return f"\\text{{{escaped(word)}}}" if word else ""
+    """Return a label for math mode: a formula, or text in which formulas are in math mode."""
+    if is_formula(word):
+        return formula_latex(word)
+    parts = [f"${formula_latex(part)}$" if is_formula(part) else escaped(part) for part in word.split(" ")]
+    return f"\\text{{{' '.join(parts)}}}" if word else ""
 
 
 def _number(cell: Cell) -> str:
     """Return a number in math mode: fractions as \\frac, small numbers with a power of ten."""
     if isinstance(cell, str):
-        return _word(cell)
+        return formula_latex(cell) if "^" in cell and is_formula(cell) else f"\\text{{{escaped(cell)}}}" if cell else ""
     if isinstance(cell, Fraction) and 1 < cell.denominator <= LARGEST_DENOMINATOR:
         sign = "-" if cell < 0 else ""
         return f"{sign}\\frac{{{abs(cell.numerator)}}}{{{cell.denominator}}}"

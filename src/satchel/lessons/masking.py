@@ -1,10 +1,11 @@
 """Causal masking: why a language model must not attend to later positions, and how the mask works (items 75 to 79)."""
 
+import math
 import random
 from fractions import Fraction
 from functools import partial
 
-from satchel.lessons.arithmetic import Rows, attend, largest_difference, softmax
+from satchel.lessons.arithmetic import Attention, Rows, Vector, attend, largest_difference, softmax
 from satchel.lessons.checks import split_words
 from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
 
@@ -56,6 +57,13 @@ def masking(words: str = "<s> I saw the dog", seed: int = 0) -> list[Step]:
             vector("row sums", map(sum, masked.weights), sentence),
             answer=masked.weights[0],
         ),
+        step(
+            "Gradients of masked positions",
+            square("gradient with the mask", gradient_norms(queries, masked, values)),
+            square("gradient without the mask", gradient_norms(queries, unmasked, values)),
+            answer=0,
+            word=sentence[min(1, count - 2)],
+        ),
         step("Masking after the softmax is wrong", vector("row sums", map(sum, masked_late), sentence)),
         step(
             "Incremental decoding",
@@ -68,8 +76,29 @@ def masking(words: str = "<s> I saw the dog", seed: int = 0) -> list[Step]:
             vector("query-key pairs", (allowed, count * count), ("masked", "unmasked")),
             answer=allowed,
             count=count,
+            pairs=count * count,
         ),
     ]
+
+
+def gradient_norms(queries: Rows, attention: Attention, values: Rows) -> list[list[float]]:
+    """Return the norm of the derivative of each output with respect to the key and the value of each position.
+
+    The derivatives of output o_i are w_ij I with respect to the value v_j, and w_ij (v_j - o_i) q_i^T with respect to
+    the key k_j.
+    """
+    return [
+        [
+            float(weight) * math.sqrt(len(value) + _squared_norm(query) * _squared_norm(difference))
+            for weight, value in zip(weights, values, strict=True)
+            for difference in [[float(a) - float(b) for a, b in zip(value, output, strict=True)]]
+        ]
+        for query, weights, output in zip(queries, attention.weights, attention.outputs, strict=True)
+    ]
+
+
+def _squared_norm(vector: Vector) -> float:
+    return sum(float(number) ** 2 for number in vector)
 
 
 def copied_words(sentence: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,7 +29,10 @@ def notebook(steps: "Steps") -> dict[str, Any]:
             {"cell_type": "markdown", "id": "lesson", "metadata": {}, "source": introduction},
             _code("settings", assignments, 1),
             _code("run", run, 2),
-            *(_code(f"step-{index}", f"steps[{index}]", index + 3, step) for index, step in enumerate(steps)),
+            *(
+                _code(f"step-{step.number}", f"steps[{step.number - 1}]", count, step)
+                for count, step in enumerate(steps, 3)
+            ),
         ],
     }
 

@@ -5,11 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from satchel.charts import html
+from satchel.charts.palette import LIGHT
 from satchel.lessons.arithmetic import format_cell
 
 if TYPE_CHECKING:
-    from satchel.lessons.steps import Matrix, Step, Steps
+    from satchel.lessons.steps import Curves, Matrix, Step, Steps
 
+# Font size of line charts, in pixels.
+PIXELS = 13
 # Style of the steps in any page; text and background colours are inherited.
 STEPS_STYLE = """
 .lesson { line-height: 1.5; }
@@ -58,10 +61,10 @@ def fragment(steps: "Sequence[Step]") -> str:
 def _step(step: "Step", heading: str) -> str:
     """Return a step; if it has a question, the text and the matrices are folded."""
     paragraphs = (f"<p>{html.escaped(part)}</p>" for part in step.text.split("\n") if part)
-    body = _joined([*paragraphs, *map(_figure, step.matrices)])
+    body = _joined([*paragraphs, *map(_figure, step.matrices), *map(_plot, step.curves)])
     if step.question:
         body = f'<p class="question">{html.escaped(step.question)}</p>\n' + html.folded("Answer", f"\n{body}\n")
-    return f"<{heading}>{html.escaped(step.title)}</{heading}>\n{body}"
+    return f"<{heading}>{html.escaped(step.heading)}</{heading}>\n{body}"
 
 
 def _figure(matrix: "Matrix") -> str:
@@ -86,6 +89,31 @@ def _figure(matrix: "Matrix") -> str:
             "</figure>",
         ]
     )
+
+
+def _plot(curves: "Curves") -> str:
+    """Return a line chart as an inline SVG in the colours of the page."""
+    plot = curves.layout()
+    colours = (LIGHT.pos, LIGHT.neg)
+    parts = []
+    for line in plot.lines:
+        points = " ".join(f"{PIXELS * x:.1f},{PIXELS * y:.1f}" for x, y in line.points)
+        is_series = line.series is not None and line.series >= 0
+        colour = colours[(line.series or 0) % len(colours)] if is_series else "currentColor"
+        dashes = ' stroke-dasharray="5 4"' if line.series in (-1, 1) else ""
+        stroke = f'stroke="{colour}" stroke-width="{2 if is_series else 1}"{dashes}'
+        parts.append(f'<polyline points="{points}" fill="none" {stroke}/>')
+    for text in plot.texts:
+        anchor = {"left": "start", "center": "middle", "right": "end"}[text.align]
+        parts.append(
+            f'<text x="{PIXELS * text.x:.1f}" y="{PIXELS * text.y:.1f}" text-anchor="{anchor}" '
+            f'dominant-baseline="middle" fill="currentColor">{html.escaped(text.text)}</text>'
+        )
+    size = f'width="{PIXELS * plot.width:.0f}" height="{PIXELS * plot.height:.0f}"'
+    label = html.escaped(f"{curves.name}: {curves.y} against {curves.x}")
+    drawing = _joined([f'<svg {size} font-size="{PIXELS}" role="img" aria-label="{label}">', *parts, "</svg>"])
+    caption = f"<figcaption>{html.escaped(curves.name)}</figcaption>"
+    return _joined(["<figure>", caption, f'<div class="scroll">{drawing}</div>', "</figure>"])
 
 
 def _cell(text: str, share: float | None) -> str:

@@ -1,13 +1,14 @@
-"""Position encodings: learned embeddings and sinusoids (items 68 to 73)."""
+"""Position encodings: learned embeddings and sinusoids (items 68 to 74)."""
 
 import math
 import random
+from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, product
 
-from satchel.lessons.arithmetic import Number, Rows, add, attend, dot
+from satchel.lessons.arithmetic import Number, Rows, add, attend, dot, transpose
 from satchel.lessons.checks import check, check_range, split_words
-from satchel.lessons.steps import Matrix, Step, build_step, matrix, vector
+from satchel.lessons.steps import Matrix, Step, build_step, load_texts, matrix, stored_note, vector
 
 step = partial(build_step, "positions")
 
@@ -17,10 +18,28 @@ LONGEST = 64
 LARGEST_PERIOD = 10_000
 # Maximum number of columns printed side by side.
 SHOWN = 10
+# Settings and steps of the trained models.
+COUNTING: dict[str, object] = {
+    "model.width": 64,
+    "model.layers": 2,
+    "model.heads": 2,
+    "model.context": 20,
+    "training.batch_tokens": 2048,
+}
+AB: dict[str, object] = {"model.width": 32, "model.layers": 1, "model.heads": 2, "model.context": 8}
+COUNTING_STEPS, AB_STEPS = 500, 300
+MEASURES = (
+    "letter counting: correct tags, per cent",
+    "AB language: correct next letters, of 16",
+    "AB language: nats of the next letter",
+)
 
 
-def positions(words: str = "the movie was great", width: int = 4, length: int = 12) -> list[Step]:
-    """Return self-attention without positions, and the properties of learned and sinusoidal position encodings."""
+def positions(words: str = "the movie was great", width: int = 4, length: int = 12, train: bool = False) -> list[Step]:
+    """Return self-attention without positions, and the properties of learned and sinusoidal position encodings.
+
+    `train` trains the models of the last step, which takes about a minute; otherwise it shows stored results.
+    """
     sentence = split_words("words", words, 2, MOST_WORDS, "the movie was great")
     # Sines and cosines come in pairs.
     check(2 <= width <= WIDEST and width % 2 == 0, "width", width, f"an even number from 2 to {WIDEST}", 64)
@@ -53,7 +72,52 @@ def positions(words: str = "the movie was great", width: int = 4, length: int = 
             answer=width,
             width=width,
         ),
+        _trained(train),
     ]
+
+
+def _trained(train: bool) -> Step:
+    """Return the accuracy of trained models by kind of position encodings, measured now or stored."""
+    texts = load_texts("positions")["steps"]["Trained models: position encodings"]
+    kinds = texts["columns"]
+    command = "" if train else "satchel lesson positions --set train=true"
+    values = transpose([train_models(kind) for kind in kinds]) if train else texts["values"]
+    built = step(
+        "Trained models: position encodings",
+        matrix("by position encoding", values, MEASURES, kinds),
+        steps=COUNTING_STEPS,
+        ab_steps=AB_STEPS,
+        origin=stored_note(command) if command else "The models were trained on this machine when the lesson ran.",
+    )
+    return replace(built, stored=command)
+
+
+def train_models(kind: str, counting_steps: int = COUNTING_STEPS, ab_steps: int = AB_STEPS) -> list[float]:
+    """Train on letter counting and on the AB language with one kind of position encoding and return MEASURES."""
+    import tempfile
+    from pathlib import Path
+
+    from satchel.api import LanguageModel, Tagger, train
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def trained(name: str, steps: int, settings: dict[str, object]) -> object:
+            settings = {**settings, "model.positions": kind}
+            out = Path(folder) / name
+            return train(
+                f"@{name}", model="transformer", steps=steps, seed=0, threads=1, valid=0.0, settings=settings, out=out
+            )
+
+        tagger, model = trained("counting", counting_steps, COUNTING), trained("ab", ab_steps, AB)
+        assert isinstance(tagger, Tagger)
+        assert isinstance(model, LanguageModel)
+        losses, correct = [], 0
+        for letters in product("AB", repeat=4):
+            answer = "B" if "B" in letters else "A"
+            following = model.next("".join(letters), top=model.predictor.vocabulary)
+            correct += following.tokens[0] == answer
+            losses.append(-math.log(following.probabilities[following.tokens.index(answer)]))
+        return [100 * tagger.evaluate("@counting").accuracy, correct, sum(losses) / len(losses)]
 
 
 def _embed(sentence: tuple[str, ...], width: int) -> list[list[Number]]:

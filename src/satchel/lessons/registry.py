@@ -17,7 +17,7 @@ from satchel.lessons.rnn import rnn
 from satchel.lessons.scaling import scaling
 from satchel.lessons.self_attention import self_attention
 from satchel.lessons.sense_selection import sense_selection
-from satchel.lessons.steps import Lesson, Step, load_texts, matrix
+from satchel.lessons.steps import Lesson, Step, load_texts, matrix, stored_note
 from satchel.lessons.training_pairs import training_pairs
 
 FUNCTIONS: dict[str, Callable[..., list[Step]]] = {
@@ -45,7 +45,8 @@ def _lesson(name: str, function: Callable[..., list[Step]]) -> Lesson:
     step = None
     if result := texts.get("training_result"):
         values = matrix(result["name"], result["values"], result.get("rows", ()), result["columns"])
-        step = Step(result["title"], result["text"], (values,))
+        text = f"{result['text']}\n{stored_note(result['command'])}"
+        step = Step(result["title"], text, (values,), stored=result["command"])
     return Lesson(name, texts["title"], texts["source"], texts["items"], function, step)
 
 

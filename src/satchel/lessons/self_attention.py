@@ -1,8 +1,9 @@
 """Self-attention: every word is a query, a key and a value (items 23 to 33)."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 from satchel.lessons.arithmetic import (
     Number,
@@ -18,11 +19,15 @@ from satchel.lessons.arithmetic import (
 )
 from satchel.lessons.attention import describe_base, embed_letters
 from satchel.lessons.checks import check_above
-from satchel.lessons.steps import Matrix, Step, build_step, matrix
+from satchel.lessons.steps import Curves, Matrix, Step, build_step, matrix
 
 step = partial(build_step, "self-attention")
 
 LONGEST = 16
+# Lengths, width and repetitions of the measurement of time and memory.
+LENGTHS = (128, 256, 512, 1024, 2048)
+WIDTH = 64
+REPETITIONS = 3
 SENTENCE = ("the", "cat", "walks", "on", "the", "street")
 # Embeddings with the dimensions noun, verb and function word.
 WORDS = {"the": (0, 0, 2), "cat": (2, 0, 0), "walks": (1, 2, 0), "on": (0, 1, 1), "street": (2, 0, 1)}
@@ -95,7 +100,68 @@ def _letters(letters: tuple[str, ...], embeddings: Rows, base: float, factor: Nu
                 "cost", [(n * times, (n * times) ** 2) for times in (1, 2, 4, 256)], columns=("n", "number of scores")
             ),
         ),
+        _measured_cost(),
     ]
+
+
+def _measured_cost() -> Step:
+    """Return the time and memory of self-attention by length, measured, beside the counts of operations and bytes."""
+    measured = measure_attention(LENGTHS)
+    milliseconds = tuple((float(n), 1000 * seconds) for n, (seconds, _) in measured.items())
+    megabytes = tuple((float(n), peak / 1e6) for n, (_, peak) in measured.items())
+    # The product Q K^T and the product with V each take n^2 d multiplications; a score has 4 bytes.
+    counted = tuple((float(n), 4 * n * n / 1e6) for n in measured)
+    rows = [
+        (n, n * n, 2 * n * n * WIDTH / 1e6, 4 * n * n / 1e6, milliseconds[place][1], megabytes[place][1])
+        for place, n in enumerate(measured)
+    ]
+    columns = ("n", "scores", "million multiplications", "MB of scores", "measured ms", "measured peak MB")
+    built = step(
+        "Measured time and memory",
+        matrix("counted and measured", rows, columns=columns),
+        width=WIDTH,
+        first=LENGTHS[-2],
+        last=LENGTHS[-1],
+        time=milliseconds[-1][1] / milliseconds[-2][1],
+        memory=megabytes[-1][1] / megabytes[-2][1],
+    )
+    curves = (
+        Curves("time against length", "n", "milliseconds", (("measured", milliseconds),), log=True),
+        Curves("memory against length", "n", "MB", (("measured peak", megabytes), ("scores", counted)), log=True),
+    )
+    return replace(built, curves=curves)
+
+
+@cache
+def measure_attention(lengths: tuple[int, ...]) -> dict[int, tuple[float, int]]:
+    """Return the seconds and the peak bytes of self-attention in NumPy by length; measured once per process."""
+    import time
+    import tracemalloc
+
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+
+    def attend_once(x: "np.ndarray[tuple[int, int], np.dtype[np.float32]]") -> None:
+        scores = x @ x.T
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        weights @ x
+
+    measured = {}
+    for length in lengths:
+        x = rng.standard_normal((length, WIDTH), dtype=np.float32)
+        attend_once(x)
+        seconds = []
+        for _ in range(REPETITIONS):
+            start = time.perf_counter()
+            attend_once(x)
+            seconds.append(time.perf_counter() - start)
+        tracemalloc.start()
+        attend_once(x)
+        measured[length] = (min(seconds), tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    return measured
 
 
 def _words(base: float) -> list[Step]:

@@ -154,7 +154,10 @@ def hard_softmax(scores: Rows) -> list[list[Number]]:
 
 def _arithmetic(b: Number, scaled: bool) -> list[Step]:
     scores = matmul(PRINTED_Q, transpose(K))
-    weights = slide_weights(Fraction(1, 2) if scaled else Fraction(1))
+    # d = 4: the square root is 2.
+    root_factor = Fraction(1, 2) if scaled else Fraction(1)
+    scores_name = "scores divided by sqrt(4)" if scaled else "unscaled scores"
+    weights = slide_weights(root_factor)
     total = summed_output(weights)
     limit = hard_softmax(scores)
     factor = format_cell(float(b))
@@ -166,16 +169,17 @@ def _arithmetic(b: Number, scaled: bool) -> list[Step]:
             _total("times V, summed", total),
             vector("share of the positive dimension", [total[0] / sum(total)]),
             answer=weights[SICK][SICK],
-            scores="scores divided by sqrt(4)" if scaled else "unscaled scores",
+            scores=scores_name,
         ),
         step(
             "Check: larger scores",
-            _total(f"scores times {factor}", summed_output(slide_weights(b))),
+            _total(f"{scores_name}, times {factor}", summed_output(slide_weights(b * root_factor))),
             matrix("limit", limit, ROWS, ROWS),
             _total("limit, summed", summed_output(limit)),
             _total("limit, row of sick", matmul(limit, V)[SICK]),
             answer=limit[SICK][SICK],
             factor=factor,
+            scores=scores_name,
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Data types of lessons (`Matrix`, `Step`, `Steps`, `Lesson`), number formatting, and the check of answers."""
+"""Data types of lessons (`Matrix`, `Step`, `Steps`, `Lesson`), their settings, and number formatting."""
 
 import inspect
 import math
@@ -6,7 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -15,12 +15,19 @@ from typing import Any
 from pydantic import create_model
 
 from satchel import config
+from satchel.charts.plots import Plot, layout
 from satchel.config import Settings
-from satchel.lessons.arithmetic import Cell, format_cell
+from satchel.errors import SettingsError
+from satchel.lessons.answers import is_correct
+from satchel.lessons.arithmetic import Cell, exact, format_cell
+from satchel.lessons.expressions import parse_setting
+from satchel.lessons.formulas import formula_latex, plain
 
-# Tolerances of a numeric answer, relative and absolute: an answer rounded to two decimals is correct.
-RELATIVE_TOLERANCE = 0.02
-ABSOLUTE_TOLERANCE = 0.011
+FORMULA = re.compile(r"\$([^$]*)\$")
+# A list in brackets, such as [0, 1] or (0, 1).
+BRACKETS = re.compile(r"^\s*[\[(](.*)[\])]\s*$", re.DOTALL)
+BOOLEANS = {"true": True, "false": False}
+INFINITE = (math.inf, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,29 @@ def vector(name: str, values: Iterable[Cell], columns: Iterable[str] = ()) -> Ma
 
 
 @dataclass(frozen=True)
+class Curves:
+    """A line chart: the points of each series, and vertical lines at `marks`. With `log` both axes are logarithmic."""
+
+    name: str
+    x: str
+    y: str
+    series: tuple[tuple[str, tuple[tuple[float, float], ...]], ...]
+    marks: tuple[tuple[float, str], ...] = ()
+    log: bool = False
+
+    def layout(self) -> Plot:
+        """Return the lines and texts of the chart."""
+        return layout(self.series, self.x, self.y, self.marks, log=self.log)
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of a lesson. If it has a question, `--ask` asks it before showing the text and the matrices.
 
-    `answer` holds the expected answer: numbers in order, or alternative words of which one is enough; empty if the
-    answer is not checked.
+    `answer` holds the expected answer: numbers in order, or alternative words of which one is enough; `accept` are
+    regular expressions of further correct answers. `formulas` are the formulas in title, text and question: as they
+    occur there, and as LaTeX. `stored` is the command that produced the values of a step that are not computed when the
+    lesson runs. `number` counts the steps of a lesson from 1.
     """
 
     title: str
@@ -58,6 +83,20 @@ class Step:
     matrices: tuple[Matrix, ...] = ()
     question: str = ""
     answer: tuple[Cell, ...] = ()
+    accept: tuple[str, ...] = ()
+    formulas: tuple[tuple[str, str], ...] = ()
+    stored: str = ""
+    curves: tuple[Curves, ...] = ()
+    number: int = 0
+
+    @property
+    def heading(self) -> str:
+        """The number and the title."""
+        return f"{self.number}. {self.title}" if self.number else self.title
+
+    def is_correct(self, answer: str) -> bool:
+        """Return whether an answer to the question is correct."""
+        return is_correct(answer, self.answer, self.accept, self.question)
 
     def _repr_html_(self) -> str:
         """Return the step as HTML for a notebook."""
@@ -77,14 +116,36 @@ def build_step(
 ) -> Step:
     """Return the step with this title template; `values` are inserted into its title, text and question.
 
-    An answer of a single cell need not be wrapped in a tuple. Answers that do not depend on the settings are in the
-    file of the texts.
+    Formulas in the text and in the question are between dollar signs; those of the title are listed in the file of
+    the texts, and so are answers that do not depend on the settings. An answer of a single cell need not be wrapped in
+    a tuple.
     """
     texts = load_texts(lesson)["steps"][title]
     answer = texts.get("answer", answer)
-    title, text, question = (part.format(**values) for part in (title, texts["text"], texts.get("question", "")))
-    expected = tuple(answer) if isinstance(answer, Sequence) and not isinstance(answer, str) else (answer,)
-    return Step(title, text, matrices, question, expected)
+    templates = (title, texts["text"], texts.get("question", ""))
+    sources = [*texts.get("formulas", ()), *(each for part in templates for each in FORMULA.findall(part))]
+    formulas = dict.fromkeys(source.format(**values) for source in sources)
+    title, text, question = (_fill(template, values) for template in templates)
+    return Step(
+        plain(title),
+        text,
+        matrices,
+        question,
+        answer=tuple(answer) if isinstance(answer, Sequence) and not isinstance(answer, str) else (answer,),
+        accept=tuple(texts.get("accept", ())),
+        formulas=tuple((plain(formula), formula_latex(formula)) for formula in formulas),
+    )
+
+
+def stored_note(command: str) -> str:
+    """Return the note on values of trained models that are stored with the lesson."""
+    return f"Stored results: this table is not computed when the lesson runs. It was produced by: {command}"
+
+
+def _fill(template: str, values: dict[str, object]) -> str:
+    """Return a template with its values and with formulas as plain text; a value may contain dollar signs."""
+    parts = [part.format(**values) for part in template.split("$")]
+    return "".join(plain(part) if place % 2 else part for place, part in enumerate(parts))
 
 
 class Steps(list[Step]):
@@ -94,12 +155,26 @@ class Steps(list[Step]):
         super().__init__(steps)
         self.lesson = lesson
         self.settings = settings
+        self._selected: int | None = None
 
     @property
     def command(self) -> str:
         """The shell command that prints these steps."""
         options = [f"--set {shlex.quote(f'{name}={format_setting(value)}')}" for name, value in self.settings]
-        return " ".join(["satchel", "lesson", self.lesson.name, *options])
+        selection = [f"--step {self._selected}"] if self._selected else []
+        return " ".join(["satchel", "lesson", self.lesson.name, *options, *selection])
+
+    def only(self, number: int) -> "Steps":
+        """Return the step with this number, counted from 1, as the only step."""
+        selected = [step for step in self if step.number == number]
+        if not selected:
+            raise SettingsError(
+                f"step {number}: the lesson {self.lesson.name} has {len(self)} steps",
+                f"expected a number from 1 to {len(self)}; `satchel lesson {self.lesson.name}` prints all of them",
+            )
+        steps = Steps(selected, self.lesson, self.settings)
+        steps._selected = number
+        return steps
 
     def _repr_html_(self) -> str:
         """Return the steps as HTML for a notebook."""
@@ -114,7 +189,7 @@ class Steps(list[Step]):
             "title": self.lesson.title,
             "source": self.lesson.source,
             "items": list(self.lesson.items),
-            "steps": [_without_fractions(asdict(step)) for step in self],
+            "steps": [_plain_numbers(asdict(step)) for step in self],
         }
 
     def save(self, path: str | Path) -> None:
@@ -124,11 +199,13 @@ class Steps(list[Step]):
         files.save(self, Path(path))
 
 
-def _without_fractions(value: Any) -> Any:
+def _plain_numbers(value: Any) -> Any:
+    """Return the value for JSON: fractions as floats, infinite answers as text."""
     if isinstance(value, dict):
-        return {key: _without_fractions(inner) for key, inner in value.items()}
+        answer = {"answer": [str(cell) if cell in INFINITE else cell for cell in value.get("answer", ())]}
+        return {key: _plain_numbers(inner) for key, inner in {**value, **(answer if "answer" in value else {})}.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_fractions(inner) for inner in value]
+        return [_plain_numbers(inner) for inner in value]
     return float(value) if isinstance(value, Fraction) else value
 
 
@@ -151,20 +228,35 @@ class Lesson:
         return create_model(f"{self.name} settings", __base__=Settings, **fields)
 
     def run(self, **settings: object) -> Steps:
-        """Return the steps for the given settings."""
-        validated = config.build(
-            self.settings_class, {name: self._convert(name, value) for name, value in settings.items()}
-        )
-        steps = self.function(**dict(validated))
-        return Steps([*steps, *([self.training_result] if self.training_result else [])], self, validated)
+        """Return the steps for the given settings; text is converted to the type of the setting, as with `--set`."""
+        converted = {name: self._convert(name, value) for name, value in settings.items()}
+        validated = config.build(self.settings_class, converted)
+        steps = [*self.function(**dict(validated)), *([self.training_result] if self.training_result else [])]
+        numbered = (replace(step, number=number) for number, step in enumerate(steps, start=1))
+        return Steps(numbered, self, validated)
 
     def _convert(self, name: str, value: object) -> object:
-        """Undo the parsing of commas on the command line: join a list for a text setting, wrap a single number."""
+        """Return a setting given as text as the type of its default, and a single number as a tuple of one."""
         fields = self.settings_class.model_fields
-        default = fields[name].default if name in fields else None
-        if isinstance(default, str) and isinstance(value, list):
-            return ", ".join(map(str, value))
-        return [value] if isinstance(default, tuple) and not isinstance(value, (list, tuple)) else value
+        default = fields[name].default if name in fields else ""
+        if isinstance(default, tuple) and isinstance(value, (int, float)):
+            return [value]
+        if isinstance(default, str) or not isinstance(value, str):
+            return value
+        if isinstance(default, bool):
+            if value.lower() not in BOOLEANS:
+                raise SettingsError(f"{name}: found {value[:60]!r}, expected true or false")
+            return BOOLEANS[value.lower()]
+        if isinstance(default, tuple):
+            text = BRACKETS.sub(r"\1", value)
+            return [_number(name, part) for part in text.split(",") if part.strip()]
+        return _number(name, value)
+
+
+def _number(name: str, text: str) -> int | float:
+    """Return a number for JSON: an integer if it is one."""
+    value = parse_setting(name, text)
+    return int(value) if math.isfinite(value) and value == int(value) else float(value)
 
 
 # --- formatting ---------------------------------------------------------------------------------------
@@ -181,7 +273,12 @@ def format_setting(value: object) -> str:
         return ",".join(map(format_setting, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+    if value == math.e:
+        return "e"
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    # 1/3 has no short decimal form.
+    return str(exact(value) if isinstance(value, float) else value)
 
 
 def text_lines(matrix: Matrix) -> list[str]:
@@ -195,27 +292,3 @@ def text_lines(matrix: Matrix) -> list[str]:
         f"{label:>{label_width}}  {'  '.join(map(str.rjust, row, widths))}".rstrip()
         for label, row in zip(labels, [*header, *cells], strict=True)
     ]
-
-
-# --- answers ------------------------------------------------------------------------------------------
-
-
-def is_correct(answer: str, expected: tuple[Cell, ...]) -> bool:
-    """Return whether an answer contains one of the expected words, or equals the expected numbers after rounding."""
-    if all(isinstance(cell, str) for cell in expected):
-        return any(str(word).casefold() in answer.casefold() for word in expected)
-    # 196,608 is one number; 4x4 and (1, 2) are two.
-    without_groups = re.sub(r"(?<=\d),(?=\d{3}\b)", "", answer)
-    numbers = [_parse_number(word) for word in re.sub(r"[][(),;x×]", " ", without_groups).split()]
-    return len(numbers) == len(expected) and all(
-        number is not None and math.isclose(number, float(cell), rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
-        for number, cell in zip(numbers, expected, strict=True)
-    )
-
-
-def _parse_number(word: str) -> float | None:
-    numerator, slash, denominator = word.partition("/")
-    try:
-        return float(numerator) / float(denominator) if slash else float(numerator)
-    except (ValueError, ZeroDivisionError):
-        return None

@@ -33,8 +33,11 @@ def make_pairs(words: Words, length: int) -> list[tuple[Words, Words]]:
 
 
 def probability(word: str, prefix: Words, vocabulary: Words) -> Fraction:
-    """Return P(word | prefix), proportional to 1 + the number of letters of the word that occur in the prefix."""
-    return _probability(word, set("".join(prefix)), vocabulary)
+    """Return P(word | prefix), proportional to 1 + the number of letters of the word that occur in the prefix.
+
+    The start symbol has no letters.
+    """
+    return _probability(word, set("".join(map(_letters, prefix))), vocabulary)
 
 
 def target_probabilities(inputs: Words, targets: Words, vocabulary: Words) -> list[Fraction]:
@@ -42,9 +45,14 @@ def target_probabilities(inputs: Words, targets: Words, vocabulary: Words) -> li
     letters: set[str] = set()
     chances = []
     for word, target in zip(inputs, targets, strict=True):
-        letters |= set(word)
+        letters |= set(_letters(word))
         chances.append(_probability(target, letters, vocabulary))
     return chances
+
+
+def _letters(word: str) -> str:
+    """Return the letters of a word; the start symbol has none."""
+    return "" if word == START else word
 
 
 def _probability(word: str, letters: set[str], vocabulary: Words) -> Fraction:
