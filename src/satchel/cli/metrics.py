@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from satchel.cli.output import TEXT, message, print, print_fields, print_table
-from satchel.evaluation.likelihood import SEES_TARGETS
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -56,6 +55,8 @@ def _show_likelihood(metrics: "Likelihood") -> None:
             {"target": TEXT, "tokens": ",", "perplexity": ",.4g", "nats per token": ".4f"},
             [[name, part.tokens, part.perplexity, part.nats_per_token] for name, part in parts.items()],
         )
+        from satchel.evaluation.likelihood import SEES_TARGETS
+
         message(SEES_TARGETS)
     if orders := metrics.notes.get("order"):
         print()

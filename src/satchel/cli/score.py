@@ -8,7 +8,6 @@ from typer import Option
 from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TOKEN, message, print_fields, print_table
 from satchel.cli.result import Result, reports
-from satchel.evaluation.likelihood import SEES_TARGETS
 from satchel.text.windows import pair_documents
 
 
@@ -27,6 +26,8 @@ def score(
         result = api.load(run, task="lm").score(read_text(text))
     message(*result.window_notes)
     if "target_in_input" in result.notes:
+        from satchel.evaluation.likelihood import SEES_TARGETS
+
         message(SEES_TARGETS)
     notes = {name: values.tolist() for name, values in result.notes.items()}
     notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]

@@ -9,7 +9,6 @@ from satchel.cli.options import read_text
 from satchel.cli.output import TEXT, message, print_table
 from satchel.cli.result import View, view
 from satchel.errors import SettingsError
-from satchel.runs.folder import is_run
 
 if TYPE_CHECKING:
     from satchel.inspection.gradients import GradientNorms
@@ -58,6 +57,8 @@ def _split_arguments(arguments: list[str], data: str | None) -> tuple[list[str],
     *runs, last = arguments
     if data is not None:
         return arguments, None
+    from satchel.runs.folder import is_run
+
     if is_run(Path(last)):
         return arguments, read_text(None)
     if not runs:

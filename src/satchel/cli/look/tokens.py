@@ -9,7 +9,6 @@ from satchel.cli.options import Run, Text, read_text
 from satchel.cli.output import TEXT, TOKEN, message, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import RunError, SettingsError
-from satchel.evaluation.likelihood import SEES_TARGETS
 from satchel.text.display import visible, with_roles
 from satchel.text.windows import pair_documents, refuse_start
 
@@ -61,6 +60,8 @@ def _scored(
     result: TextScore = scored.starting_at(start)
     message(*result.window_notes)
     if "target_in_input" in result.notes:
+        from satchel.evaluation.likelihood import SEES_TARGETS
+
         message(SEES_TARGETS)
     return result
 
