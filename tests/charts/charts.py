@@ -83,7 +83,10 @@ OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
 }
 # Other charts, and texts that each must contain.
 OTHERS: dict[str, tuple[Callable[[], Figure], list[str]]] = {
-    "heads_grid": (lambda: charts.heads_grid(WORDS, WORDS, maps(5)), ["head", "layer", "0", "1", "2"]),
+    "heads_grid": (
+        lambda: charts.heads_grid(WORDS, WORDS, maps(5)),
+        ["head 0", "head 2", "layer 0", "layer 1", "cat₁", "saw"],
+    ),
     "cost_by_order": (lambda: charts.cost_by_order([(1, 3.25), (2, 2.5)]), ["1", "2", "3.250", "2.500"]),
     "line_chart": (
         lambda: charts.line_chart(

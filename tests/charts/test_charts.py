@@ -138,7 +138,7 @@ def test_the_maps_of_a_grid_are_pooled_and_consumed_one_at_a_time() -> None:
     assert {len(table["value"]) for table in tables} == {30**2}
 
 
-def test_the_mean_over_layers_and_heads_is_shown_first() -> None:
+def test_means_over_layers_and_heads_can_be_selected() -> None:
     weights_by_head = maps(5)
     tables = {
         (table["layer"], table["head"]): table["value"]
@@ -152,8 +152,10 @@ def test_the_mean_over_layers_and_heads_is_shown_first() -> None:
         ("layer 1", "head 2"): [weights_by_head[1, 2]],
     }.items():
         np.testing.assert_allclose(tables[name], np.mean(chosen, axis=0).reshape(-1), atol=2e-5)
-    still = texts(charts.attention_maps(WORDS, WORDS, weights_by_head).svg())
-    assert "mean over layers, mean over heads" in still
+    assert "layer 0, head 0" in texts(charts.attention_maps(WORDS, WORDS, weights_by_head).svg())
+    assert "layer 1, head 2" in texts(charts.attention_maps(WORDS, WORDS, weights_by_head, shown=(1, 2)).svg())
+    mean = charts.attention_maps(WORDS, WORDS, weights_by_head, shown=("mean over layers", "mean over heads"))
+    assert "mean over layers, mean over heads" in texts(mean.svg())
     alone = texts(charts.attention_maps(WORDS, WORDS, {(4, 7): weights_by_head[0, 0]}).svg())
     assert "layer 4, head 7" in alone
 
@@ -182,6 +184,53 @@ def test_small_weights_have_no_line() -> None:
     values[:, 5] = 0.2
     svg = charts.head_lines(words, words, {(0, 0): values}).svg()
     assert svg.count("<line") == 2 * 120
+
+
+def test_the_first_row_of_a_causal_map_does_not_determine_the_colours() -> None:
+    words, values = ["a", "b", "c"], np.array([[1.0, 0, 0], [0.8, 0.2, 0], [0.3, 0.3, 0.4]])
+    figure = charts.attention_map(words, words, values)
+    assert "0.8" in texts(figure.svg())
+    assert any("first row" in line for line in texts(figure.svg()))
+    # Both maps have their own scale.
+    both = {(0, 0): values, (0, 1): np.tri(3) / np.tri(3).sum(axis=1, keepdims=True)}
+    scales = next(
+        each for each in charts.attention_maps(words, words, both).spec()["params"] if each["name"] == "largest"
+    )
+    assert scales["value"]["layer 0, head 0"] == pytest.approx(0.8)
+    assert scales["value"]["layer 0, head 1"] == pytest.approx(0.5)
+    assert "0.5" in texts(charts.attention_maps(words, words, both, shown=(0, 1)).svg())
+
+
+def test_a_scale_that_is_not_linear_is_labelled() -> None:
+    words = [f"w{place}" for place in range(60)]
+    written = texts(charts.attention_map(words, words, weights(60, 60)).svg())
+    assert "(square-root scale)" in written
+    assert any("90% quantile" in line for line in written)
+    assert "(scale: power 0.75)" in texts(charts.alignment(WORDS, WORDS, numbers(5, 5), signed=True).svg())
+    assert "(square-root scale)" not in texts(charts.attention_map(WORDS, WORDS, weights(5, 5)).svg())
+
+
+def test_lines_are_the_largest_weights_above_a_threshold_which_the_notes_state() -> None:
+    words = [f"w{place}" for place in range(20)]
+    figure = charts.head_lines(words, words, {(0, 0): np.tri(20) / np.tri(20).sum(axis=1, keepdims=True)})
+    assert figure.svg().count("<line") == sum(min(3, row) for row in range(2, 11))  # weights of at least 0.1
+    assert "the 3 largest weights of each query if at least 0.1;" in " ".join(texts(figure.svg()))
+
+
+def test_a_grid_of_heads_has_token_labels() -> None:
+    words = [f"word{place}" for place in range(20)]
+    written = texts(charts.heads_grid(words, words, maps(20)).svg())
+    assert sum(text.startswith("word") for text in written) >= 2 * 20
+    assert {"layer 0", "layer 1", "head 0", "head 2"} <= set(written)
+
+
+@pytest.mark.parametrize("name", ["attention_map", "head_lines", "logit_lens", "sense_contributions", "attribution"])
+def test_repeated_words_are_distinguished_by_position(name: str) -> None:
+    written = "".join(texts(OF_WORDS[name](["the", " cat", "the", " cat", " sat"]).svg()))
+    assert "the₀" in written
+    assert "the₂" in written
+    assert "cat₃" in written
+    assert "sat₄" not in written
 
 
 # --- strips --------------------------------------------------------------------------------------------

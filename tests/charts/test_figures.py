@@ -202,7 +202,7 @@ def test_pages_have_selectors_if_there_is_a_choice() -> None:
     }
     assert bound(charts.head_lines(WORDS, WORDS, maps(5))) == {
         "layer": ["layer 0", "layer 1"],
-        "head": ["all heads", "head 0", "head 1", "head 2"],
+        "head": ["head 0", "head 1", "head 2"],
     }
     assert bound(charts.attention_maps(WORDS, WORDS, {(0, 0): weights(5, 5)})) == {}
 

@@ -93,7 +93,7 @@ def test_values_are_arrays_or_tensors_without_the_batch_axis() -> None:
         ("usual", lambda trace: trace.attention[2], "layers 0 to 1"),
         ("usual", lambda trace: trace.attention[0, 3], "heads 0 to 2"),
         ("usual", lambda trace: trace.attention.select(None, 1), "give the layer too"),
-        ("usual", lambda trace: trace.maps("other"), "own, source or cross"),
+        ("usual", lambda trace: trace.maps("other"), "own, source, cross or senses"),
         ("lstm", lambda trace: trace.attention[0], "no self-attention"),
     ],
 )
@@ -239,6 +239,8 @@ def test_a_trace_draws_one_head_or_all_heads(transformer: Any) -> None:
     drawn = [row["value"] for rows in one.spec()["datasets"].values() for row in rows if "value" in row]
     np.testing.assert_allclose(drawn, [trace.attention[1, 0].reshape(-1)], atol=1e-3)
     names = {parameter["name"]: parameter for parameter in trace.attention_map().spec()["params"]}
+    chosen = trace.attention.choose()
+    assert (names["layer"]["value"], names["head"]["value"]) == (f"layer {chosen.layer}", f"head {chosen.head}")
     assert len(names["layer"]["bind"]["options"]) == 3
     assert len(names["head"]["bind"]["options"]) == 3
     assert "bind" not in {each["name"]: each for each in trace.attention_map(layer=1).spec()["params"]}["layer"]
@@ -259,7 +261,7 @@ def test_unknown_layers_heads_and_texts_cannot_be_drawn(transformer: Any) -> Non
     for layer, head, message in ((None, 1, "give the layer too"), (7, None, "layers 0 to 1"), (0, 7, "heads 0 to 1")):
         with pytest.raises(SettingsError, match=message):
             trace.attention_map(layer, head)
-    with pytest.raises(SettingsError, match="own, source or cross"):
+    with pytest.raises(SettingsError, match="own, source, cross or senses"):
         trace.attention_map(which="other")
     for draw in (Trace.attention_map, Trace.head_lines, Trace.grid):
         with pytest.raises(SettingsError, match="no self-attention"):

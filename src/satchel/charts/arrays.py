@@ -15,6 +15,10 @@ Numbers = npt.NDArray[np.floating[Any]]
 DIGITS = 5
 # Maximum number of rows and columns of a heat map; larger matrices are pooled.
 MAX_CELLS = 160
+# Number of keys above which colours follow the square root of attention weights, which are small, and the quantile of
+# the largest weights of the rows at which the colour scale ends.
+MANY_KEYS = 40
+SCALE_QUANTILE = 0.9
 
 
 def to_array(values: npt.ArrayLike) -> Numbers:
@@ -54,6 +58,32 @@ def largest_magnitude(values: npt.ArrayLike) -> float:
     array = to_array(values)
     finite = np.abs(array[np.isfinite(array)])
     return float(finite.max()) if finite.size else 0.0
+
+
+def largest_weight(weights: Numbers) -> float:
+    """Return the attention weight at the end of a colour scale.
+
+    It is the largest weight without the first row of a causal map, whose only weight is 1. With many rows it is the
+    SCALE_QUANTILE of the largest weights of the rows, because the first rows of a causal map have few keys.
+    """
+    rows = np.where(np.isfinite(weights), np.abs(weights), 0.0).max(axis=1, initial=0.0)
+    if is_causal(weights):
+        rows = rows[1:]
+    if not rows.size:
+        return 0.0
+    return float(np.quantile(rows, SCALE_QUANTILE) if len(weights) > MANY_KEYS else rows.max())
+
+
+def scale_note(weights: Numbers) -> str:
+    """Return a note on the weights beyond the end of the colour scale; empty if there are none."""
+    if len(weights) > MANY_KEYS:
+        return f"the colour scale ends at the {SCALE_QUANTILE:.0%} quantile of the largest weights of the rows"
+    return "the first row, whose only weight is 1, is not counted in the colour scale" if is_causal(weights) else ""
+
+
+def is_causal(weights: Numbers) -> bool:
+    """Return whether the first of several queries attends to a single key, as in causal attention."""
+    return len(weights) > 1 and np.count_nonzero(weights[0]) == 1
 
 
 def block_size(count: int, limit: int = MAX_CELLS) -> int:

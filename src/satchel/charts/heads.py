@@ -10,107 +10,148 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.arrays import Numbers, block_size, largest_magnitude, matrix, pooled, pooling_note, rounded
-from satchel.charts.attention import QUERY_KEY, Maps, each_map, selector
+from satchel.charts.arrays import (
+    Numbers,
+    block_size,
+    is_causal,
+    largest_magnitude,
+    largest_weight,
+    matrix,
+    pooled,
+    pooling_note,
+    rounded,
+    scale_note,
+)
+from satchel.charts.attention import (
+    QUERY_KEY,
+    Head,
+    Maps,
+    each_map,
+    head_names,
+    head_selectors,
+)
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, heatmap, indexed, name_tooltips
-from satchel.charts.labels import Labels, legend_columns, name_labels, signed_number, token_labels
+from satchel.charts.labels import Labels, name_labels, signed_number, token_labels
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
 # Maximum number of rows and columns of one small heat map.
 SMALL_MAP = 32
-# Minimum weight of a line, as a fraction of the largest weight of its query, and maximum number of lines per query.
-FAINTEST = 0.1
-MAX_LINES = 6
-ALL_HEADS = "all heads"
+# Minimum side of a small heat map and width of the grid, in pixels.
+SMALL_SIDE, GRID_WIDTH = 70, 1000
+# Minimum weight of a line, and maximum number of lines of a query.
+MIN_WEIGHT = 0.1
+MAX_LINES = 3
 
 
 def heads_grid(
-    rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Attention weights per head"
+    rows: Sequence[str],
+    columns: Sequence[str],
+    maps: Maps,
+    title: str = "Attention weights per head",
+    notes: Sequence[str] = (),
 ) -> Figure:
-    """Return a small heat map for each head (column) of each layer (row).
+    """Return a small heat map for each head (column) of each layer (row), all with the same colour scale.
 
     An iterable of maps is consumed one map at a time: memory holds the pooled maps only.
     """
     records: list[dict[str, Any]] = []
-    largest = 0.0
-    for (layer, head), weights in each_map(maps):
-        values = pooled(matrix(weights, len(rows), len(columns)), SMALL_MAP)
-        largest = max(largest, largest_magnitude(values))
-        records.append({"layer": layer, "head": head, "value": rounded(values.reshape(-1))})
+    largest, note = 0.0, ""
+    # Names by number, in order of appearance.
+    layers, heads = dict[str, int](), dict[str, int]()
+    for name, weights in each_map(maps):
+        layer, head = head_names(name)
+        values = matrix(weights, len(rows), len(columns))
+        largest, note = max(largest, largest_weight(values)), note or scale_note(values)
+        records.append(
+            {
+                "layer": layers.setdefault(layer, len(layers)),
+                "head": heads.setdefault(head, len(heads)),
+                "value": rounded(pooled(values, SMALL_MAP).reshape(-1)),
+            }
+        )
     queries = token_labels(rows, block_size(len(rows), SMALL_MAP))
     keys = token_labels(columns, block_size(len(columns), SMALL_MAP))
-    heads = len({record["head"] for record in records})
     scale = ColourScale("weight", largest, exponent=0.5)
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
-        side = max(56, min(150, 960 / max(1, heads))) * theme.plot_scale * stretch
+        largest_side = max(SMALL_SIDE, min(GRID_WIDTH / max(1, len(heads)), 240))
+        side = max(SMALL_SIDE, min(largest_side, 11 * max(len(keys), len(queries)))) * theme.plot_scale * stretch
         small = (
             alt.Chart()
             .mark_rect(aria=False, invalid=None)
             .encode(
-                x=alt.X("column:O", axis=None, scale=alt.Scale(domain=list(range(len(keys))))),
-                y=alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(queries))))),
+                x=keys.x(theme, side / max(1, len(keys)), orient="bottom"),
+                y=queries.y(theme, side / max(1, len(queries))),
                 color=scale.encoding(theme.palette),
                 tooltip=[
-                    alt.Tooltip("layer:O"),
-                    alt.Tooltip("head:O"),
+                    alt.Tooltip("layer_name:N", title="layer"),
+                    alt.Tooltip("head_name:N", title="head"),
                     *name_tooltips(*QUERY_KEY),
                     alt.Tooltip("value:Q", title="weight", format=".4~g"),
                 ],
             )
             .properties(width=side, height=side, view=alt.ViewBackground(stroke=theme.palette.rule2))
         )
+        header: dict[str, Any] = {"title": None, "labelFontSize": theme.font_size, "labelPadding": 4}
         chart = small.facet(
             data={"values": records},
-            row=alt.Row("layer:O", header=alt.Header(labelAngle=0)),
-            column=alt.Column("head:O"),
-            spacing=6,
+            row=alt.Row("layer:O", header=alt.Header(labelExpr="layers[datum.value]", labelOrient="right", **header)),
+            column=alt.Column("head:O", header=alt.Header(labelExpr="heads[datum.value]", **header)),
+            spacing=8,
         )
         chart = indexed(chart.transform_flatten(["value"]), len(keys), ["layer", "head"])
+        chart = chart.transform_calculate(layer_name="layers[datum.layer]", head_name="heads[datum.head]")
         chart = chart.transform_filter("datum.value !== 0")
-        facets: alt.FacetChart = chart.add_params(*queries.parameters("rows"), *keys.parameters("columns"))
+        names = [alt.param(name="layers", value=list(layers)), alt.param(name="heads", value=list(heads))]
+        facets: alt.FacetChart = chart.add_params(*queries.parameters("rows"), *keys.parameters("columns"), *names)
         return facets
 
-    notes = ["each map: query tokens as rows, key tokens as columns", pooling_note(rows, columns, SMALL_MAP)]
-    return Figure(draw, title, notes)
+    rows_note = "each map: query tokens as rows, key tokens as columns"
+    return Figure(draw, title, [*notes, rows_note, note, pooling_note(rows, columns, SMALL_MAP)])
 
 
-def head_lines(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: str = "Attention weights") -> Figure:
-    """Return lines from query tokens (left) to key tokens (right), with opacity by weight and colour by head.
+def head_lines(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    maps: Maps,
+    title: str = "Attention weights",
+    *,
+    shown: Head | None = None,
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Return lines from query tokens (left) to key tokens (right); width and opacity show the weight.
 
-    An image shows the first layer; a page has selectors of layer and head.
+    Each query has its MAX_LINES largest weights, if they exceed a threshold. An image shows the head `shown`, by
+    default the first one; a page has selectors of layer and head.
     """
-    records, largest = [], 0.0
-    for (layer, head), weights in each_map(maps):
-        values = pooled(matrix(weights, len(rows), len(columns)))
-        largest = max(largest, largest_magnitude(values))
-        records.append({"layer": f"layer {layer}", "head": f"head {head}", **_strongest(values)})
+    records = []
+    # Three times the weight of uniform attention: the weights of a long text are small.
+    threshold = min(MIN_WEIGHT, 3 / max(1, len(columns)))
+    for name, weights in each_map(maps):
+        layer, head = head_names(name)
+        links = _strongest(matrix(weights, len(rows), len(columns)), threshold)
+        records.append({"layer": layer, "head": head, **links})
     queries, keys = token_labels(rows, block_size(len(rows))), token_labels(columns, block_size(len(columns)))
-    heads = list(dict.fromkeys(record["head"] for record in records))
-    selectors = [
-        selector("layer", [record["layer"] for record in records]),
-        selector("head", [ALL_HEADS, *heads] if len(heads) > 1 else heads),
-    ]
+    selectors = head_selectors([(record["layer"], record["head"]) for record in records], shown)
     count = max(1, len(queries), len(keys))
     hovered = alt.selection_point(name="hovered", on="pointerover", clear="pointerout", fields=["row"])
-    opacity = alt.StrokeOpacity(
-        "weight:Q", scale=alt.Scale(domain=[0, largest or 1.0], range=[0.03, 0.95]), legend=None
-    )
+    opacity = alt.StrokeOpacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.1, 1.0], clamp=True), legend=None)
     scale = alt.Scale(domain=list(range(count)))
     lines = (
         alt.Chart({"values": records})
         .transform_filter("datum.layer === layer")
-        .transform_filter(f"head === '{ALL_HEADS}' || datum.head === head")
+        .transform_filter("datum.head === head")
         .transform_flatten(["row", "column", "weight"])
+        .transform_calculate(share="datum.weight / datum.largest")
         .transform_calculate(row_name="full_rows[datum.row]", column_name="full_columns[datum.column]")
         .encode(
             x=alt.value(0),
             x2=alt.value("width"),
             y=alt.Y("row:O", axis=None, scale=scale),
             y2=alt.Y2(field="column"),
-            strokeOpacity=alt.condition(hovered, opacity, alt.value(0.01)),
+            strokeOpacity=alt.condition(hovered, opacity, alt.value(0.04)),
             tooltip=[
                 "head:N",
                 *name_tooltips(*QUERY_KEY),
@@ -120,13 +161,10 @@ def head_lines(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: s
     )
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
-        step = max(9, min(18, 1000 // count)) * theme.cell_scale
+        step = max(9, min(22, 1000 // count)) * theme.cell_scale
         width = 240 * theme.plot_scale * stretch
-        drawn = lines.mark_rule(aria=False, strokeWidth=theme.font_size / (7 if count <= 40 else 11))
-        if len(heads) > 1:
-            legend = alt.Legend(orient="bottom", columns=legend_columns(heads, width, theme), symbolType="stroke")
-            colours = alt.Scale(domain=heads, range="category")
-            drawn = drawn.encode(color=alt.Color("head:N", title=None, scale=colours, legend=legend))
+        widths = alt.Scale(domain=[0, 1], range=[0.5, 0.3 * step], clamp=True)
+        drawn = lines.mark_rule(aria=False).encode(size=alt.Size("share:Q", scale=widths, legend=None))
         size = max(6.0, min(theme.font_size, 0.95 * step))
         chart = alt.layer(
             drawn,
@@ -135,8 +173,11 @@ def head_lines(rows: Sequence[str], columns: Sequence[str], maps: Maps, title: s
         ).properties(width=width, height=alt.Step(step))
         return chart.add_params(*queries.parameters("rows"), *keys.parameters("columns"), *selectors)
 
-    notes = ["left: query token; right: key token", pooling_note(rows, columns)]
-    return Figure(draw, title, notes, "layer + ', ' + head")
+    limits = (
+        f"left: query token; right: key token; lines: the {MAX_LINES} largest weights of each query if at least "
+        f"{threshold:.2g}; width and opacity show the weight"
+    )
+    return Figure(draw, title, [*notes, limits, pooling_note(rows, columns)], "layer + ', ' + head")
 
 
 def head_ablation(costs: npt.ArrayLike, title: str | None = None, unit: str = "bits per byte") -> Figure:
@@ -210,10 +251,19 @@ def _token_column(
     return chart
 
 
-def _strongest(values: Numbers) -> dict[str, Any]:
-    """Return rows, columns and weights of the lines to draw."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    descending = -np.sort(-finite, axis=1)
-    last = descending[:, min(MAX_LINES, descending.shape[1]) - 1 :][:, :1]
-    rows, columns = np.nonzero((finite > 0) & (finite >= np.maximum(FAINTEST * descending[:, :1], last)))
-    return {"row": rows.tolist(), "column": columns.tolist(), "weight": rounded(finite[rows, columns])}
+def _strongest(weights: Numbers, threshold: float) -> dict[str, Any]:
+    """Return rows, columns and weights of the lines to draw; the line of a query with a single key is left out."""
+    finite = np.where(np.isfinite(weights), weights, 0.0)
+    if is_causal(weights):
+        finite[0] = 0.0
+    values = pooled(finite)
+    largest = np.argsort(-values, axis=1, kind="stable")[:, :MAX_LINES]
+    rows = np.repeat(np.arange(len(values)), largest.shape[1])
+    is_drawn = values[rows, largest.reshape(-1)] >= threshold
+    rows, columns = rows[is_drawn], largest.reshape(-1)[is_drawn]
+    return {
+        "row": rows.tolist(),
+        "column": columns.tolist(),
+        "weight": rounded(values[rows, columns]),
+        "largest": largest_weight(finite) or 1.0,
+    }

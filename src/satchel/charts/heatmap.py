@@ -24,6 +24,8 @@ AnyChart = TypeVar("AnyChart", bound=alt.TopLevelMixin)
 STEPS = 7
 # Signed values are shown by (magnitude / largest) ** exponent, so that small ones stay visible.
 SIGNED_EXPONENT = 0.75
+# Label of a legend whose colours are not linear in the value.
+EXPONENTS = {0.5: "(square-root scale)", SIGNED_EXPONENT: "(scale: power 0.75)"}
 # Number of cells from which zeros are omitted: they have the colour of the background.
 MANY_CELLS = 2500
 # Maximum total width of columns that are as wide as their labels, in pixels.
@@ -34,10 +36,14 @@ FEW_ROWS = 12
 
 @dataclass(frozen=True)
 class ColourScale:
-    """Mapping of values in [0, largest], or [-largest, largest] if signed, to colours; values outside are clamped."""
+    """Mapping of values in [0, largest], or [-largest, largest] if signed, to colours; values outside are clamped.
+
+    `largest` may be a Vega expression, such as one that depends on the selectors. The title of the legend states an
+    exponent other than 1.
+    """
 
     title: str
-    largest: float
+    largest: float | str
     signed: bool = False
     exponent: float = 1.0
     has_legend: bool = True
@@ -45,16 +51,26 @@ class ColourScale:
     def encoding(self, palette: Palette, steps: int = STEPS, legend: alt.Legend | None = None) -> Any:
         """Return the colour encoding of the field `value`; values that are not finite are grey."""
         exponent = SIGNED_EXPONENT if self.signed else self.exponent
-        domain = np.linspace(0, 1, steps + 1) ** (1 / exponent) * (self.largest or 1.0)
+        shares = np.linspace(0, 1, steps + 1) ** (1 / exponent)
         if self.signed:
-            domain = np.concatenate([-domain[:0:-1], domain])
-        colours = palette.scale(steps, signed=self.signed)
-        scale = alt.Scale(domain=domain.tolist(), range=colours, interpolate="rgb", clamp=True)
+            shares = np.concatenate([-shares[:0:-1], shares])
         # Default ticks can be outside of the range, such as 0.2 for a largest value of 0.16.
-        ticks = np.linspace(domain[0], domain[-1], 5 if self.signed else 3).tolist()
-        legend = (legend or alt.Legend(values=ticks, format=".3~g")) if self.has_legend else None
-        colour = alt.Color("value:Q", scale=scale, title=self.title, legend=legend)
+        ticks = np.linspace(shares[0], 1, 5 if self.signed else 3)
+        domain, values = self._values(shares), self._values(ticks)
+        if isinstance(self.largest, str):
+            values = {"expr": f"[{', '.join(value['expr'] for value in values)}]"}
+        colours = palette.scale(steps, signed=self.signed)
+        scale = alt.Scale(domain=domain, range=colours, interpolate="rgb", clamp=True)
+        legend = (legend or alt.Legend(values=values, format=".3~g")) if self.has_legend else None
+        title = [self.title, EXPONENTS[exponent]] if exponent in EXPONENTS else self.title
+        colour = alt.Color("value:Q", scale=scale, title=title, legend=legend)
         return alt.condition("datum.value === null", alt.value(palette.rule2), colour)
+
+    def _values(self, shares: npt.NDArray[np.float64]) -> Any:
+        """Return shares of the largest value, as numbers or as Vega expressions."""
+        if isinstance(self.largest, str):
+            return [{"expr": f"{share:.6g} * ({self.largest})"} for share in shares]
+        return (shares * (self.largest or 1.0)).tolist()
 
 
 @dataclass(frozen=True)
@@ -88,11 +104,13 @@ def heatmap(
     axes: tuple[str | None, str | None] = (None, None),
     notes: Sequence[str] = (),
     selectors: Sequence[alt.Parameter] = (),
+    parameters: Sequence[alt.Parameter] = (),
     cell: tuple[float, float] | None = None,
 ) -> Figure:
     """Return a heat map of the table whose `selected` values equal those of the selectors.
 
-    `axes` are the titles of rows and columns; `cell` is the width and height of a cell.
+    `axes` are the titles of rows and columns; `cell` is the width and height of a cell; `parameters` are used by the
+    expressions of the scale.
     """
     records = [table.record(len(rows), len(columns)) for table in tables] or [{"value": []}]
     lists: list[Any] = [name for name, part in records[0].items() if isinstance(part, list)]
@@ -129,7 +147,8 @@ def heatmap(
             chart = chart.transform_filter("datum.value !== 0")
         frame = alt.ViewBackground(stroke=palette.rule)
         chart = chart.properties(width=alt.Step(wide), height=alt.Step(high), view=frame)
-        return chart.add_params(*rows.parameters("rows"), *columns.parameters("columns"), *selectors)
+        labels = *rows.parameters("rows"), *columns.parameters("columns")
+        return chart.add_params(*labels, *parameters, *selectors)
 
     selection = " + ', ' + ".join(str(selector.name) for selector in selectors)
     return Figure(draw, title, notes, selection or None)

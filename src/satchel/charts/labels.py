@@ -11,6 +11,7 @@ from typing import Literal
 
 import altair as alt
 
+from satchel.charts.positions import with_positions
 from satchel.charts.themes import Theme
 from satchel.text.display import visible
 
@@ -59,18 +60,25 @@ class Labels:
         """Return the estimated width of the longest label, in pixels."""
         return max((text_width(name, font_size) for name in self.short), default=0.0)
 
-    def x(self, theme: Theme, cell: float, title: str | None = None) -> alt.X:
-        """Return the encoding of the field `column`, with labels on top, rotated if wider than a cell."""
+    def x(self, theme: Theme, cell: float, title: str | None = None, orient: Literal["top", "bottom"] = "top") -> alt.X:
+        """Return the encoding of the field `column`, with labels rotated if wider than a cell."""
         is_upright = self.are_numbers or self.width(theme.font_size) <= cell
-        axis = self._axis("columns", theme, cell, is_upright)
+        axis = self._axis("columns", theme, cell, is_upright, orient)
         return alt.X("column:O", title=title, axis=axis, scale=alt.Scale(domain=list(range(len(self)))))
 
     def y(self, theme: Theme, cell: float, title: str | None = None) -> alt.Y:
         """Return the encoding of the field `row`, with labels on the left."""
-        axis = self._axis("rows", theme, cell, True)
+        axis = self._axis("rows", theme, cell, True, "left")
         return alt.Y("row:O", title=title, axis=axis, scale=alt.Scale(domain=list(range(len(self)))))
 
-    def _axis(self, name: Literal["rows", "columns"], theme: Theme, cell: float, is_upright: bool) -> alt.Axis:
+    def _axis(
+        self,
+        name: Literal["rows", "columns"],
+        theme: Theme,
+        cell: float,
+        is_upright: bool,
+        orient: Literal["left", "top", "bottom"],
+    ) -> alt.Axis:
         """Return the axis; labels shrink with the cells (`cell` pixels), and overlapping ones are left out."""
         # Rotated labels omit the space mark, which would be illegible.
         expression = f"{name}[datum.value]" if is_upright else f"replace({name}[datum.value], /^␣(?=.)/, '')"
@@ -79,7 +87,7 @@ class Labels:
             labelFontSize=theme.font_size if self.are_numbers else max(7.0, min(theme.font_size, 0.95 * cell)),
             labelOverlap="parity" if self.are_numbers else "greedy",
             labelSeparation=8 if self.are_numbers else 0,
-            orient="left" if name == "rows" else "top",
+            orient=orient,
             labelAngle=0 if is_upright else -90,
             labelPadding=5,
             ticks=False,
@@ -89,15 +97,16 @@ class Labels:
 
 def token_labels(tokens: Sequence[str], block: int = 1) -> Labels:
     """Return the labels of tokens, or of blocks of tokens, named by their first token."""
+    names = with_positions([label(token) for token in tokens])
     if block == 1:
-        return Labels([label(token) for token in tokens], [full_text(token) for token in tokens])
+        return Labels(names, with_positions([full_text(token) for token in tokens]))
     starts = range(0, len(tokens), block)
     full = [
         f"{start} to {min(start + block, len(tokens)) - 1}: "
         + cut(" ".join(full_text(token) for token in tokens[start : start + block]), LONGEST_TOOLTIP)
         for start in starts
     ]
-    return Labels([label(tokens[start]) for start in starts], full)
+    return Labels([names[start] for start in starts], full)
 
 
 def name_labels(names: Sequence[str], length: int = LONGEST_LABEL) -> Labels:

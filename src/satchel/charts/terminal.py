@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from satchel.charts.palette import LIGHT, interpolated
+from satchel.charts.positions import with_positions
 from satchel.text.display import visible
 
 if TYPE_CHECKING:
@@ -32,23 +33,27 @@ def terminal_width() -> int:
     return Console().width
 
 
-def heatmap(rows: Sequence[str], columns: Sequence[str], values_RC: Any, *, signed: bool = False) -> "Text":
+def heatmap(
+    rows: Sequence[str], columns: Sequence[str], values_RC: Any, *, signed: bool = False, largest: float | None = None
+) -> "Text":
     """Return a matrix as shades, with row labels on the left and vertical column labels on top.
 
-    Columns that do not fit continue below.
+    Values from `largest` on, by default the largest magnitude, have the darkest shade. Columns that do not fit continue
+    below.
     """
     from rich.cells import cell_len
     from rich.text import Text
 
-    largest = _largest_magnitude(value for row in values_RC for value in row)
-    labels = [_label(name, ROW_LABEL) for name in rows]
+    largest = largest or _largest_magnitude(value for row in values_RC for value in row)
+    labels = with_positions([_label(name, ROW_LABEL) for name in rows])
     side = max(map(cell_len, labels), default=0)
     cell = 2 if 2 * len(columns) + side + 1 <= terminal_width() else 1
     per_part = max(MINIMUM_WIDTH, terminal_width() - side - 1) // cell
+    column_labels = with_positions([_label(name, COLUMN_LABEL) for name in columns])
     lines = []
     for start in range(0, len(columns), per_part):
         part = slice(start, start + per_part)
-        heads = [_label(name, COLUMN_LABEL) for name in columns[part]]
+        heads = column_labels[part]
         height = max(map(len, heads), default=0)
         lines += [Text()] * (start > 0)
         for line in range(height):

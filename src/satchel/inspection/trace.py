@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from satchel.data.examples import tokenize_texts
 from satchel.data.tagged import tokenize_tagged
 from satchel.errors import SettingsError
 from satchel.evaluation.likelihood import SEES_TARGETS
+from satchel.inspection.heads import GENERAL, ChosenHead, choose_head, same
 from satchel.inspection.sites import site_paths, unknown_site
 from satchel.inspection.subject import Subject
 from satchel.inspection.targets import inner_ids
@@ -167,20 +168,31 @@ class Trace:
         """Cross-attention weights from the target to the source of a translation."""
         return self.maps("cross")
 
-    def maps(self, which: str = "own") -> "AttentionMaps":
-        """Return the attention weights: self-attention (`own`), of the `source`, or `cross`-attention to the source."""
-        attention = self._ending("attention.weights")
-        source = [name for name in attention if "reader." in name]
-        own = [name for name in attention if "reader." not in name]
+    def maps(self, which: str | None = None) -> "AttentionMaps":
+        """Return attention weights: self-attention (`own`), that of the `source`, `cross`-attention, or of `senses`.
+
+        The default is the first of own, cross and senses that the model has.
+        """
+        weights = self._ending("weights")
         cross = [*self._ending("cross.weights"), *self._ending("alignment")]
+        source = [name for name in weights if "reader." in name]
+        own = [name for name in weights if name not in (*source, *cross)]
+        if self.source:
+            names = "decoder", "encoder"
+        else:
+            names = "contextualiser" if any(name.startswith("contextualiser.") for name in own) else "", ""
         kinds = {
-            "own": (own, self.tokens, self.tokens, "self-attention"),
-            "source": (source, self.source, self.source, "self-attention of a source"),
+            "own": (own, self.tokens, self.tokens, names[0]),
+            "source": (source, self.source, self.source, names[1]),
             "cross": (cross, self.tokens, self.source, "cross-attention"),
+            "senses": (self._ending("sense_weights"), self.tokens, (*self.source, *self.tokens), "sense attention"),
         }
+        available = [name for name, (sites, *_) in kinds.items() if sites]
+        if which is None:
+            which = next((name for name in ("own", "cross", "senses") if name in available), "own")
         if which not in kinds:
-            raise SettingsError(f"which={which}: expected own, source or cross")
-        return AttentionMaps(self, *kinds[which])
+            raise SettingsError(f"which={which}: expected own, source, cross or senses")
+        return AttentionMaps(self, *kinds[which], which, available)
 
     @property
     def hidden(self) -> dict[str, Array]:
@@ -210,23 +222,40 @@ class Trace:
 
     # --- figures
 
-    def attention_map(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "charts.Figure":
-        """Return a heat map of the attention weights of one head, or of all with a selector for layer and head."""
-        maps = self.maps(which)
-        if layer is not None and head is not None:
-            title = f"Attention weights, layer {layer}, head {head}"
-            return charts.attention_map(maps.rows, maps.columns, maps[layer, head], title).with_notes(self.notes)
-        return charts.attention_maps(maps.rows, maps.columns, maps.select(layer, head)).with_notes(self.notes)
+    def attention_map(
+        self, layer: int | None = None, head: int | None = None, which: str | None = None, *, mean: bool = False
+    ) -> "charts.Figure":
+        """Return a heat map of attention weights, with selectors of layer and head if none is given.
 
-    def head_lines(self, layer: int | None = None, head: int | None = None, which: str = "own") -> "charts.Figure":
-        """Return lines from each query token to the tokens it attends to, in a colour for each head."""
+        Without a head, the head of `maps(which).choose(layer)` is shown first; with `mean`, the mean over all heads, or
+        over those of the layer.
+        """
         maps = self.maps(which)
-        return charts.head_lines(maps.rows, maps.columns, maps.select(layer, head)).with_notes(self.notes)
+        view = maps.view(layer, head, mean=mean)
+        if layer is not None and (head is not None or maps.heads == 1):
+            figure = charts.attention_map(maps.rows, maps.columns, maps[layer, head or 0], view.title, view.notes)
+        else:
+            heads = maps.named(layer, head)
+            figure = charts.attention_maps(
+                maps.rows, maps.columns, heads, maps.title, shown=view.shown, notes=view.notes
+            )
+        return figure.with_notes(self.notes)
 
-    def grid(self, layer: int | None = None, which: str = "own") -> "charts.Figure":
+    def head_lines(
+        self, layer: int | None = None, head: int | None = None, which: str | None = None
+    ) -> "charts.Figure":
+        """Return lines from each query token to the tokens it attends to, for one head."""
+        maps = self.maps(which)
+        view = maps.view(layer, head)
+        heads = maps.named(layer, head)
+        figure = charts.head_lines(maps.rows, maps.columns, heads, maps.title, shown=view.shown, notes=view.notes)
+        return figure.with_notes(self.notes)
+
+    def grid(self, layer: int | None = None, which: str | None = None) -> "charts.Figure":
         """Return a grid of small heat maps, one for each head."""
         maps = self.maps(which)
-        return charts.heads_grid(maps.rows, maps.columns, maps.select(layer)).with_notes(self.notes)
+        title = f"{maps.title} per {maps.unit}"
+        return charts.heads_grid(maps.rows, maps.columns, maps.named(layer), title).with_notes(self.notes)
 
     def surprise_strip(self) -> "charts.Figure":
         """Return the text with each token coloured by its surprisal in bits."""
@@ -234,17 +263,95 @@ class Trace:
         return charts.surprise_strip(self.targets.tokens, bits).with_notes(self.notes)
 
 
+class AttentionView(NamedTuple):
+    """The head or mean that a view shows first: names of layer and head, title, and notes on the choice."""
+
+    shown: tuple[str, str]
+    title: str
+    notes: tuple[str, ...] = ()
+    choice: ChosenHead | None = None
+
+
 class AttentionMaps:
     """Attention weights by layer: `maps[layer]` is (H, T, S), `maps[layer, head]` is (T, S); recorded on first use.
 
-    `rows` are the T query tokens, `columns` the S key tokens.
+    `rows` are the T query tokens, `columns` the S key tokens. `module` is the part of the network that has the
+    attention, such as `contextualiser`; empty for the encoder itself. Senses of a Backpack count as heads.
     """
 
     def __init__(
-        self, trace: Trace, names: Sequence[str], rows: Sequence[str], columns: Sequence[str], kind: str
+        self,
+        trace: Trace,
+        names: Sequence[str],
+        rows: Sequence[str],
+        columns: Sequence[str],
+        module: str,
+        which: str,
+        available: Sequence[str],
     ) -> None:
-        self._trace, self.names, self._kind = trace, tuple(names), kind
+        self._trace, self.names, self.module = trace, tuple(names), module
+        self.which, self._available = which, tuple(available)
         self.rows, self.columns = tuple(rows), tuple(columns)
+
+    @property
+    def unit(self) -> str:
+        """What a head is called: head, or sense."""
+        return "sense" if self.which == "senses" else "head"
+
+    @property
+    def title(self) -> str:
+        """Title of figures."""
+        return {
+            "own": "Self-attention weights",
+            "source": "Self-attention weights",
+            "cross": "Cross-attention weights",
+            "senses": "Sense attention weights",
+        }[self.which]
+
+    def name(self, layer: int, head: int) -> tuple[str, str]:
+        """Return the names of a layer and a head, such as `contextualiser layer 0` and `head 3`."""
+        number = "" if self.which == "senses" else f"layer {layer}"
+        return f"{self.module} {number}".strip(), f"{self.unit} {head}"
+
+    def named(
+        self, layer: int | None = None, head: int | None = None
+    ) -> Iterator[tuple[tuple[int | str, int | str], Array]]:
+        """Return (names of layer and head, weights) of the heads of `select`."""
+        return ((self.name(*place), weights_TS) for place, weights_TS in self.select(layer, head))
+
+    def choose(self, layer: int | None = None) -> ChosenHead:
+        """Return the head that is shown by default, among all heads or those of a layer, and the reason.
+
+        It is the head with the largest ratio of pattern weight to uniform attention over patterns other than `first`
+        and `new` with at least 10 queries, otherwise the head with the lowest mean entropy.
+        """
+        self._check()
+        is_square = self.rows == self.columns
+        # Masked weights are exactly 0.
+        causal = is_square and not np.triu(self[layer or 0], 1).any()
+        expected = {name: pattern(self.rows) for name, pattern in GENERAL.items()} if is_square else {}
+        if self.which == "cross" and len(self._trace.targets.tokens) == len(self.rows):
+            # Queries are compared as the tokens that they predict.
+            expected = {"same": same(self._trace.targets.tokens, self.columns)}
+        return choose_head(_Selected(self, layer), expected, causal=causal)
+
+    def view(self, layer: int | None = None, head: int | None = None, *, mean: bool = False) -> AttentionView:
+        """Return the head that a view shows first: the given one, the mean over heads, or the chosen head."""
+        self._check(layer, head)
+        if mean:
+            if head is not None:
+                raise SettingsError(f"a mean and {self.unit} {head} exclude each other", "give one of them")
+            of_layer = "mean over layers" if layer is None and len(self) > 1 else self.name(layer or 0, 0)[0]
+            shown = of_layer, f"mean over {self.unit}s" if self.heads > 1 else f"{self.unit} 0"
+            return AttentionView(shown, f"{self.title}, {', '.join(shown)}")
+        if head is not None or (self.heads == 1 and (layer is not None or len(self) == 1)):
+            shown = self.name(layer or 0, head or 0)
+            return AttentionView(shown, f"{self.title}, {', '.join(shown)}")
+        choice = self.choose(layer)
+        shown = self.name(choice.layer, choice.head)
+        reason = choice.reason if layer is None else choice.reason.replace("all heads", f"the heads of {shown[0]}")
+        notes = (f"{', '.join(shown)} is shown first: {reason}",)
+        return AttentionView(shown, f"{self.title}, {', '.join(shown)}", notes, choice)
 
     @property
     def heads(self) -> int:
@@ -279,9 +386,7 @@ class AttentionMaps:
 
     def select(self, layer: int | None = None, head: int | None = None) -> Iterator[tuple[tuple[int, int], Array]]:
         """Return ((layer, head), weights) of all heads, of the heads of one layer, or of one head."""
-        self._check()
-        if head is not None and layer is None and len(self) > 1:
-            raise SettingsError(f"head {head} is given without a layer", "give the layer too")
+        self._check(layer, head)
         if layer is None and head is None:
             return (((number, index), weights_TS) for number, index, weights_TS in self.each())
         number = layer or 0
@@ -295,9 +400,28 @@ class AttentionMaps:
         total_TS = sum((weights_TS for _, _, weights_TS in self.each()), np.zeros(self[0].shape[1:]))
         return total_TS / (len(self) * self.heads)
 
-    def _check(self) -> None:
+    def _check(self, layer: int | None = None, head: int | None = None) -> None:
+        """Raise SettingsError if the model has no such attention, or if a head is given without a layer."""
         if not self.names:
-            raise SettingsError(f"this model has no {self._kind}", "use a transformer, or view other sites")
+            kind = {"own": "self-attention", "source": "self-attention of a source", "cross": "cross-attention"}
+            others = ", ".join(self._available)
+            remedy = f"it has attention of: {others} (--which)" if others else "use a transformer, or view other sites"
+            raise SettingsError(f"this model has no {kind.get(self.which, 'sense attention')}", remedy)
+        if head is not None and layer is None and len(self) > 1:
+            cause = f"head {head} is given without a layer; the model has {len(self)} layers"
+            raise SettingsError(cause, "give the layer too")
+
+
+class _Selected(NamedTuple):
+    """The heads of one layer, or all heads."""
+
+    maps: AttentionMaps
+    layer: int | None
+
+    def each(self) -> Iterator[tuple[int, int, Array]]:
+        """Yield layer, head and weights."""
+        for (layer, head), weights_TS in self.maps.select(self.layer):
+            yield layer, head, weights_TS
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.charts import terminal
+from satchel.charts.arrays import largest_weight
 from satchel.cli.look.options import Head, Layer, Source, Start, Target, read_pair, trace_run
 from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, Progress, message, print, print_drawing, print_table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from satchel.api.model import Model
     from satchel.charts.figures import Figure
     from satchel.inspection.alignment import Alignment
+    from satchel.inspection.trace import AttentionMaps, AttentionView
 
 
 @view
@@ -27,52 +29,75 @@ def attention(
     text: Text = None,
     target: Target = None,
     source: Source = None,
-    layer: Layer = None,
-    head: Head = None,
+    layer: Annotated[
+        int | None, Option(help="Layer, counted from 0; default: that of the head with the clearest pattern.")
+    ] = None,
+    head: Annotated[
+        int | None,
+        Option(help="Head (or sense), counted from 0; default: the head with the clearest pattern, which is named."),
+    ] = None,
+    mean: Annotated[bool, Option("--mean", help="Show the mean over all heads, or over those of --layer.")] = False,
     form: Annotated[str, Option(help="Figure: matrix, lines between tokens, or grid of all heads.")] = "matrix",
     which: Annotated[
-        str, Option(help="Translators: decoder self-attention (own), encoder self-attention (source), or cross.")
-    ] = "own",
+        str | None,
+        Option(
+            help="Self-attention (own; for a translator of the decoder), that of the encoder of a translator (source), "
+            "cross, or the sense attention of a Backpack (senses); default: the first that the model has."
+        ),
+    ] = None,
     start: Start = None,
 ) -> View:
-    """Print or draw the attention weights: rows are query tokens, columns are key tokens."""
+    """Print or draw the attention weights of a head: rows are query tokens, columns are key tokens.
+
+    The default head has the largest ratio of weight on a pattern (such as the previous token) to uniform attention.
+    """
     check_choice("--form", form, ("matrix", "lines", "grid"))
+    if which is not None:
+        check_choice("--which", which, ("own", "source", "cross", "senses"))
+    if mean and form != "matrix":
+        raise SettingsError(f"--mean and --form {form} exclude each other", "omit one of them")
     trace = trace_run(run, text, target, source, start)
     maps = trace.maps(which)
-    if head is not None and layer is None and len(maps) > 1:
-        raise SettingsError(f"--head {head} needs a layer: the model has {len(maps)}", "add --layer")
+    shown = maps.view(layer, head, mean=mean)
 
     def figure() -> "Figure":
         if form == "grid":
             return trace.grid(layer, which)
-        return (trace.head_lines if form == "lines" else trace.attention_map)(layer, head, which)
+        if form == "lines":
+            return trace.head_lines(layer, head, which)
+        return trace.attention_map(layer, head, which, mean=mean)
 
     def document() -> dict[str, Any]:
         chosen = [
             {"layer": layer_number, "head": head_number, "weights": weights.tolist()}
             for (layer_number, head_number), weights in maps.select(layer, head)
         ]
-        return {
-            **with_roles({"rows": list(maps.rows), "columns": list(maps.columns), "maps": chosen}),
-            **trace.windows(),
-        }
+        tokens = with_roles({"rows": list(maps.rows), "columns": list(maps.columns)})
+        choice = None if shown.choice is None else shown.choice.document()
+        modules = [maps.name(number, 0)[0] for number in range(len(maps))]
+        averages = {"mean": maps.mean(layer).tolist()} if mean else {}
+        fields = {"which": maps.which, "layers": modules, "title": shown.title, "chosen": choice}
+        return {**tokens, **fields, **averages, "maps": chosen, **trace.windows()}
 
     def show() -> None:
-        weights = maps.mean(layer) if head is None else maps[layer or 0, head]
-        print(f"Attention weights, {_scope(layer, head)}; rows: query tokens, columns: key tokens")
-        print_drawing(terminal.heatmap(maps.rows, maps.columns, weights))
+        print(f"{shown.title}; rows: query tokens, columns: key tokens")
+        weights = _weights(maps, layer, head, shown, mean)
+        print_drawing(terminal.heatmap(maps.rows, maps.columns, weights, largest=largest_weight(weights)))
+        message(*shown.notes, f"the darkest shade is a weight of {largest_weight(weights):.2f} or more")
         if layer is None and (len(maps) > 1 or maps.heads > 1):
-            message(
-                f"{len(maps)} layers with {maps.heads} heads each: select with --layer and --head; -o FILE draws all"
-            )
+            layers = f"{len(maps)} layer{'s' * (len(maps) > 1)} with " * (maps.which != "senses")
+            message(f"{layers}{maps.heads} {maps.unit}s: select with --layer, --head or --mean; -o FILE.html has all")
 
     return View(figure, document, show)
 
 
-def _scope(layer: int | None, head: int | None) -> str:
-    if layer is None and head is None:
-        return "mean of all layers and heads"
-    return f"layer {layer or 0}, {'mean of its heads' if head is None else f'head {head}'}"
+def _weights(maps: "AttentionMaps", layer: int | None, head: int | None, shown: "AttentionView", mean: bool) -> Any:
+    """Return the weights that are printed."""
+    if mean:
+        return maps.mean(layer)
+    if shown.choice is not None:
+        return maps[shown.choice.layer, shown.choice.head]
+    return maps[layer or 0, head or 0]
 
 
 # --- alignment --------------------------------------------------------------------------------------
