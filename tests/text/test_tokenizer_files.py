@@ -267,3 +267,51 @@ def test_splitting_into_pieces_changes_no_token_of_gpt2(gpt2: Tokenizer, text: s
         encoding = gpt2.encode(text)
     assert encoding.ids.tolist() == gpt2._engine.encode(text, add_special_tokens=False).ids
     assert gpt2.decode(encoding.ids) == text
+
+
+# --- components that are not supported
+
+
+def with_component(name: str, component: object) -> Callable[[Tree], None]:
+    return lambda tree: tree.update({name: component})
+
+
+UNSUPPORTED: dict[str, tuple[Callable[[Tree], None], str]] = {
+    "normalizer": (
+        with_component("normalizer", {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10**6}),
+        "normalizer: found 'Replace'",
+    ),
+    "backtracking": (
+        lambda tree: tree["pre_tokenizer"]["pretokenizers"][0].update(pattern={"Regex": "(a|a)*(a|aa)+$"}),
+        "pre_tokenizer: found Split with the pattern {'Regex': '(a|a)*(a|aa)+$'}, ByteLevel for the model BPE",
+    ),
+    "repeated": (
+        lambda tree: tree["pre_tokenizer"]["pretokenizers"].append({"type": "ByteLevel", "add_prefix_space": True}),
+        "pre_tokenizer: found Split with",
+    ),
+    "nested": (
+        lambda tree: tree.update(pre_tokenizer={"type": "Sequence", "pretokenizers": [tree["pre_tokenizer"]]}),
+        "pre_tokenizer: found Sequence",
+    ),
+    "without pre-tokenizer": (with_component("pre_tokenizer", None), "pre_tokenizer: found none for the model BPE"),
+    "template": (with_component("post_processor", {"type": "TemplateProcessing"}), "post_processor: found 'Template"),
+    "decoder": (with_component("decoder", {"type": "Replace"}), "decoder: found 'Replace'"),
+    "suffix": (lambda tree: tree["model"].update(end_of_word_suffix="</w>"), "model.end_of_word_suffix: found '</w>'"),
+    "WordPiece": (lambda tree: tree["model"].update(type="WordPiece"), "model: found 'WordPiece'"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_components_that_satchel_does_not_save_are_refused_by_name(name: str, trained: dict[str, Tokenizer]) -> None:
+    change, message = UNSUPPORTED[name]
+    tree = tree_of(trained["bpe"])
+    change(tree)
+    cause = error_of(tree)
+    assert message in cause
+    assert "which satchel does not support" in cause
+
+
+def test_large_scores_of_a_unigram_model_are_refused(trained: dict[str, Tokenizer]) -> None:
+    tree = tree_of(trained["unigram"])
+    tree["model"]["vocab"][3][1] = -1e300
+    assert "not a list of tokens" in error_of(tree)

@@ -226,7 +226,9 @@ def test_a_run_that_was_killed_after_its_last_save_is_resumed_to_its_report(
     untrained: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = copy_run(untrained, tmp_path / "run")
-    kill = patched(satchel.LanguageModel, "evaluate", lambda *arguments: os.kill(os.getpid(), signal.SIGKILL))
+    kill = patched(
+        satchel.LanguageModel, "evaluate", lambda *arguments, **options: os.kill(os.getpid(), signal.SIGKILL)
+    )
 
     def killed() -> None:
         with kill:
@@ -292,7 +294,7 @@ def test_a_signal_during_a_long_validation_or_step_saves_and_exits_within_5_seco
 def test_a_signal_during_the_final_evaluation_ends_the_command(untrained: Path, tmp_path: Path) -> None:
     run = copy_run(untrained, tmp_path / "run")
 
-    def evaluate(*arguments: object) -> None:
+    def evaluate(*arguments: object, **options: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         while True:
             time.sleep(0.01)

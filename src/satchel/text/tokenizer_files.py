@@ -1,4 +1,8 @@
-"""Reading and validating `tokenizer.json` files of the Hugging Face tokenizers library."""
+"""Reading and validating `tokenizer.json` files of the Hugging Face tokenizers library.
+
+The file is validated before the library parses it. Only components and regular expressions that Satchel saves and
+those of GPT-2 are accepted: others can take exponential time, or expand a text without limit.
+"""
 
 import os
 from collections import Counter
@@ -9,23 +13,55 @@ from satchel import durable
 from satchel.errors import RunError
 from satchel.text.reading import SURROGATE
 from satchel.text.tokenizer import LARGEST_VOCABULARY, Tokenizer
+from satchel.text.tokenizer_training import PRE_TOKEN_PATTERN
 
 # Maximum size of a tokenizer.json in bytes.
 LARGEST_FILE = 1 << 28
+
+SPACES: dict[str, Any] = {"type": "WhitespaceSplit"}
+PUNCTUATION: dict[str, Any] = {"type": "Punctuation", "behavior": "Isolated"}
+PRE_TOKENS: dict[str, Any] = {
+    "type": "Split", "pattern": {"Regex": PRE_TOKEN_PATTERN}, "behavior": "Isolated", "invert": False,
+}  # fmt: skip
+BYTES: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+GPT2: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+# The accepted pre-tokenizers of each model, as lists of steps. Options without effect on the tokens are not compared.
+PRE_TOKENIZERS: dict[str, list[list[dict[str, Any]]]] = {
+    "BPE": [[], [PRE_TOKENS, BYTES], [GPT2]],
+    "Unigram": [[PRE_TOKENS, BYTES]],
+    "WordLevel": [[SPACES], [SPACES, PUNCTUATION]],
+}
+# The accepted types of the other components.
+COMPONENTS: dict[str, tuple[str, ...]] = {
+    "normalizer": (), "post_processor": ("ByteLevel",), "decoder": ("ByteLevel", "Fuse"),
+}  # fmt: skip
+# Options of the models that must be absent or have one of these values.
+MODEL_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "continuing_subword_prefix": (None, ""), "end_of_word_suffix": (None, ""), "ignore_merges": (False,),
+}  # fmt: skip
+# Largest absolute score of a Unigram token.
+LARGEST_SCORE = 1e6
 
 
 def read_tokenizer(data: bytes, where: str) -> Tokenizer:
     """Return the tokenizer of a `tokenizer.json`; raise RunError if it is not valid."""
     tree = durable.from_json(data, where)
     model = tree.get("model") if isinstance(tree, dict) else None
-    if not isinstance(model, dict) or model.get("type") not in ("BPE", "Unigram", "WordLevel", "WordPiece"):
+    if not isinstance(model, dict) or not isinstance(model.get("type"), str):
         raise RunError("is not a tokenizer.json of the Hugging Face tokenizers library", where=where)
+    if fault := _component_fault(tree, model):
+        raise RunError(
+            f"{fault}, which satchel does not support",
+            "supported are the tokenizers that satchel trains and the tokenizer of GPT-2; "
+            "train one with --tokenizer bpe:8000",
+            where=where,
+        )
     vocabulary = model.get("vocab")
     added = tree.get("added_tokens") or []
     if not isinstance(added, list) or not all(_is_added_token(token) for token in added):
         raise RunError("added_tokens is not a list of tokens", where=where)
     if model["type"] == "Unigram":
-        _check_tokens([entry[0] for entry in vocabulary or []] if _is_list_of_pairs(vocabulary) else None, where)
+        _check_tokens([entry[0] for entry in vocabulary or []] if _has_scores(vocabulary) else None, where)
         _check_tokens(["", *{token["content"] for token in added} - {""}], where)
     else:
         _check_ids(vocabulary, added, where)
@@ -53,6 +89,53 @@ def load_tokenizer(path: Path) -> Tokenizer:
     return read_tokenizer(durable.read_file(path, LARGEST_FILE), str(path))
 
 
+def _component_fault(tree: dict[str, Any], model: dict[str, Any]) -> str:
+    """Return the first component that is not supported, else an empty string."""
+    if model["type"] not in PRE_TOKENIZERS:
+        return f"model: found {model['type'][:40]!r}"
+    for option, values in MODEL_OPTIONS.items():
+        if model.get(option, values[0]) not in values:
+            return f"model.{option}: found {model[option]!r:.40}"
+    for name, types in COMPONENTS.items():
+        component = tree.get(name)
+        if component is not None and _type(component) not in types:
+            return f"{name}: found {_type(component)!r}"
+    steps = _steps(tree.get("pre_tokenizer"))
+    # A model with merges needs short pre-tokens.
+    accepted = [form for form in PRE_TOKENIZERS[model["type"]] if form or not model.get("merges")]
+    if any(_are_same(steps, form) for form in accepted):
+        return ""
+    return f"pre_tokenizer: found {', '.join(map(_description, steps[:8])) or 'none'} for the model {model['type']}"
+
+
+def _steps(component: Any) -> list[Any]:
+    """Return the steps of a pre-tokenizer."""
+    if component is None:
+        return []
+    steps = component.get("pretokenizers") if isinstance(component, dict) and _type(component) == "Sequence" else None
+    return steps if isinstance(steps, list) else [component]
+
+
+def _type(component: Any) -> str:
+    name = component.get("type") if isinstance(component, dict) else component
+    return name[:40] if isinstance(name, str) else f"{name!r:.40}"
+
+
+def _description(step: Any) -> str:
+    """Return the type of a step of a pre-tokenizer, and its pattern if it has one."""
+    pattern = step.get("pattern") if isinstance(step, dict) else None
+    return _type(step) if pattern is None else f"{_type(step)} with the pattern {pattern!r:.60}"
+
+
+def _are_same(steps: list[Any], form: list[dict[str, Any]]) -> bool:
+    """Return whether the steps of a pre-tokenizer have the options of an accepted form; GPT-2 omits `use_regex`."""
+    defaults = {"use_regex": True}
+    return len(steps) == len(form) and all(
+        isinstance(step, dict) and {**defaults, **step}.items() >= expected.items()
+        for step, expected in zip(steps, form, strict=True)
+    )
+
+
 def _is_added_token(token: Any) -> bool:
     return isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
 
@@ -67,8 +150,15 @@ def _can_encode_all(model: dict[str, Any], kind: str) -> bool:
     return isinstance(unknown, str) and unknown in model["vocab"]
 
 
-def _is_list_of_pairs(vocabulary: Any) -> bool:
-    return isinstance(vocabulary, list) and all(isinstance(entry, list) and len(entry) == 2 for entry in vocabulary)
+def _has_scores(vocabulary: Any) -> bool:
+    """Return whether the vocabulary of a Unigram model is a list of tokens with scores."""
+    return isinstance(vocabulary, list) and all(
+        isinstance(entry, list)
+        and len(entry) == 2
+        and type(entry[1]) in (int, float)
+        and abs(entry[1]) <= LARGEST_SCORE
+        for entry in vocabulary
+    )
 
 
 def _check_tokens(tokens: list[Any] | None, where: str) -> None:

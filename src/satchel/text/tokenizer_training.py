@@ -13,7 +13,7 @@ from satchel.text.tokenizer import ALPHABET, LARGEST_VOCABULARY, UNKNOWN, Tokeni
 # Pre-tokens of byte-level tokenizers: words with the space before them, numbers, punctuation, newlines, other white
 # space. White space only starts a pre-token and no rule looks behind, which `reading.split_pieces` relies on.
 # The length is limited because the training time is quadratic in it.
-PRE_TOKEN = Regex(
+PRE_TOKEN_PATTERN = (
     r" ?\p{L}{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{N}]{1,256}|\n{1,256}|[^\S\n]{1,256}(?!\S)|[^\S\n]{1,256}"
 )
 
@@ -92,7 +92,10 @@ def _word(model: models.Model, split: str) -> Engine:
 def _byte_level(model: models.Model) -> Engine:
     engine = Engine(model)
     engine.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(PRE_TOKEN, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(PRE_TOKEN_PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     engine.decoder = decoders.ByteLevel()
     return engine
