@@ -27,6 +27,10 @@ class RunError(SatchelError):
     """Invalid or damaged run folder or model file, or a run of the wrong kind."""
 
 
+class NonFiniteError(RunError):
+    """A network computes values that are not finite."""
+
+
 class MachineError(SatchelError):
     """A limit of the machine: disk, memory, permissions or device."""
 

@@ -12,8 +12,20 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from satchel.errors import NonFiniteError
+
 Ids = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
+
+
+def checked(logprobs: Floats) -> Floats:
+    """Return the log-probabilities of a network; raise NonFiniteError if it computed values that are not finite."""
+    if np.isnan(logprobs).any():
+        raise NonFiniteError(
+            "the network computes values that are not finite: its parameters are damaged, or its training diverged",
+            "train it again, with a lower training.learning_rate if it diverged",
+        )
+    return logprobs
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from satchel.config import Settings
 from satchel.data.batches import Ints, group_by_length
 from satchel.generation.sampling import Sampling, choose
 from satchel.nn.inference import inference
-from satchel.predictor import Ids
+from satchel.predictor import Ids, checked
 from satchel.tasks.translation import TranslationNetwork, source_batch
 
 # Maximum number of source tokens per batch, divided by the beam size.
@@ -166,6 +166,7 @@ class _BeamSearch:
         encoded, self.state = self.network.pair.step(last_R1, self.state)
         scores_RV = self.network.scores(encoded[:, -1])
         norms_R1 = scores_RV.logsumexp(dim=-1, keepdim=True)
+        checked((norms_R1 - norms_R1).cpu().numpy())  # NaN if a norm is not finite
         vocabulary = scores_RV.shape[1]
         if self.unknown is not None:
             scores_RV = scores_RV.index_fill(1, torch.tensor([self.unknown], device=self.device), -torch.inf)
@@ -226,7 +227,7 @@ def _sample(
     limits_R = np.repeat(limits, count)
     for length in range(max(limits) + 1):
         encoded, state = network.pair.step(last_R1, state)
-        logprobs_RV = network.scores(encoded[:, -1]).log_softmax(dim=-1).cpu().double().numpy()
+        logprobs_RV = checked(network.scores(encoded[:, -1]).log_softmax(dim=-1).cpu().double().numpy())
         allowed_RV = logprobs_RV.copy()
         if unknown is not None:
             allowed_RV[:, unknown] = -np.inf

@@ -9,7 +9,7 @@ from satchel.models.encoder import Encoder
 from satchel.models.settings import Pooling
 from satchel.nn.inference import inference
 from satchel.nn.sites import Site
-from satchel.predictor import Floats, Ids
+from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction
 from satchel.tasks.windows import encode_texts, text_batches
 
@@ -77,4 +77,4 @@ class NetworkLabeller:
         with inference(self.network):
             for rows, ids_BT, keep_BT in text_batches(documents, self.network.head.weight.device):
                 logprobs_EC[rows] = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
-        return logprobs_EC
+        return checked(logprobs_EC)

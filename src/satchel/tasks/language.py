@@ -20,7 +20,7 @@ from satchel.nn.cache import Cache
 from satchel.nn.inference import inference
 from satchel.nn.linear import product
 from satchel.nn.sites import Site
-from satchel.predictor import Floats, Ids, Scores
+from satchel.predictor import Floats, Ids, Scores, checked
 from satchel.tasks.gate import Gate
 from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
 
@@ -269,7 +269,7 @@ class NetworkPredictor:
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
         ]
         logprobs_N = torch.cat(logprobs).cpu().double().numpy() if logprobs else np.empty(0)
-        return slice(start, start + len(encoded_ND)), logprobs_N, encoded_ND
+        return slice(start, start + len(encoded_ND)), checked(logprobs_N), encoded_ND
 
     def _gate_logits(self, encoded_ND: Tensor) -> Floats:
         """Return the gate's logits; infinity, all weight to the network, if there is no gate."""
@@ -309,7 +309,7 @@ class NetworkPredictor:
                 encoder = self.network.encoder.start(len(new_BT))
         with inference(self.network, state.cache):
             encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)
-            logprobs_BV: Floats = self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy()
+            logprobs_BV = checked(self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy())
             gates_B = self._gate_logits(encoded_BTD[:, -1])
         if self.network.ngram is None:
             return logprobs_BV, NetworkState(encoder, recent_BT, None, state.cache)

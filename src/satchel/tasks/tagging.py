@@ -7,7 +7,7 @@ from satchel.data.batches import NO_TARGET, split_documents
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import inference
 from satchel.nn.sites import Site
-from satchel.predictor import Floats, Ids
+from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction, cross_entropy
 from satchel.tasks.windows import encode_texts, text_batches
 
@@ -67,4 +67,4 @@ class NetworkTagger:
                 for row, logprobs_TC in zip(rows, logprobs_BTC, strict=True):
                     start, stop = documents.starts_R[row], documents.stops_R[row]
                     logprobs_NC[start:stop] = logprobs_TC[: stop - start]
-        return logprobs_NC
+        return checked(logprobs_NC)

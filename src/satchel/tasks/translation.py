@@ -17,7 +17,7 @@ from satchel.models.recurrent_pair import RecurrentPair
 from satchel.nn.inference import inference
 from satchel.nn.linear import Linear
 from satchel.nn.sites import Site
-from satchel.predictor import Floats, Ids
+from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction, cross_entropy
 
 # Number of tokens in one batch of inference, padding included.
@@ -110,7 +110,7 @@ class NetworkTranslator:
                 logprobs_BTV = self.network(batch).log_softmax(dim=-1)
                 logprobs_BT = logprobs_BTV.gather(-1, batch.targets.clamp(min=0)[..., None])[..., 0]
                 for row, logprobs_T in zip(rows, logprobs_BT.cpu().double().numpy(), strict=True):
-                    logprobs_R[row] = logprobs_T[: len(targets[row]) + 1]
+                    logprobs_R[row] = checked(logprobs_T[: len(targets[row]) + 1])
         return logprobs_R
 
     def _batches(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> Iterator[tuple[Ints, PairBatch]]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from satchel.data.batches import seeded_rng
-from satchel.errors import SatchelError, StopRequested
+from satchel.errors import NonFiniteError, SatchelError, StopRequested
 from satchel.nn.dropout import switch_dropout
 from satchel.training.clock import Clock, TrainingTime
 from satchel.training.defaults import VALIDATION_SHARE, VALIDATIONS
@@ -351,5 +351,7 @@ class Trainer:
         try:
             with self.callbacks.interruptible():
                 return self.job.validate(), False
+        except NonFiniteError:
+            return ValidationResult(math.inf), False
         except StopRequested:
             return None, True
