@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from satchel.errors import NonFiniteError
+from satchel.text.windows import Reading
 
 Ids = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -65,3 +66,6 @@ class Labeller(Protocol):
 
     def label(self, ids_T: Ids) -> Floats:
         """Return the (E, C) class log-probabilities of E texts, each followed by the boundary id."""
+
+    def reading(self, length: int) -> Reading:
+        """Return how a text of `length` tokens is read: at once, or in windows."""

@@ -23,7 +23,7 @@ TICKETS = [("1", "tired, dull,\na waste", ""), ("2", "a joy", "x,y"), ("3", "", 
 
 def test_classify_reports_the_promised_keys(cli: Cli, classifier: Path) -> None:
     (result,) = json_of(cli, "classify", classifier, "a joy")["predictions"]
-    assert set(result) == {"text", "label", "probability", "probabilities"}
+    assert set(result) == {"text", "label", "probability", "probabilities", "windows"}
     assert (result["text"], result["label"]) == ("a joy", "good")
     assert max(result["probabilities"], key=result["probabilities"].__getitem__) == "good"
     assert cli("classify", classifier, "dull and a waste")[1].startswith("bad\n")

@@ -40,7 +40,9 @@ def test_texts_and_tags_are_split_into_units() -> None:
     assert split_units(row.text, "word", PUNCTUATION) == ["go,", "on"]
     assert split_units(row.text, "character", PUNCTUATION) == list("go, on")
     assert split_tags(row, "word") == ["A", "B"]
-    assert split_tags(row, "character") == ["A", " ", "B"]
+    assert split_tags(row, "character") == ["A", "B"]
+    assert split_tags(TaggedText("abc", "ABC", 2), "character") == ["A", "B", "C"]
+    assert split_tags(TaggedText("a", "NOUN", 2), "character") == ["NOUN"]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,9 @@ def test_texts_and_tags_are_split_into_units() -> None:
         # A single character with one tag fits both units: the other row decides.
         ([("a", "N"), ("a bb", "D N")], "word"),
         ([("bb", "NN"), ("a bb", "D N")], "word"),
+        ([("a bb", "0 1 2 3"), ("bb", "01"), ("a", "0")], "character"),
+        ([("bb", "B-X I-X"), ("a", "B-X")], "character"),
+        ([("a", "B-X"), ("b", "O")], "word"),
     ],
 )
 def test_the_unit_is_inferred_from_all_rows(rows: list[tuple[str, str]], unit: Unit) -> None:
@@ -59,7 +64,7 @@ def test_the_unit_is_inferred_from_all_rows(rows: list[tuple[str, str]], unit: U
 @pytest.mark.parametrize(
     ("text", "tags", "message"),
     [
-        ("a bb", "D N N", "x, line 3: found 3 tags for 2 words\n"),
+        ("a bb", "D N N", "x, line 3: found 3 tags for 2 words and 4 characters\n"),
         ("a bb", "DNN", "x, line 3: found 1 tag for 2 words and 4 characters\n"),
     ],
 )

@@ -69,8 +69,13 @@ def test_the_targets_of_a_tagger_are_tags_of_words(bpe_tagger: Any) -> None:
     logprobs = bpe_tagger.predictor.label(tokens.ids)[positions[2]]
     difference = logprobs[bpe_tagger.labels.index("V")] - logprobs[bpe_tagger.labels.index("N")]
     assert attributions.score == pytest.approx(difference, abs=1e-5)
-    long = bpe_tagger.attributions(text * 20, (0, "D"), method="gradient")
-    assert any("windows" in note for note in long.notes)
+    long = bpe_tagger.attributions(f"{text} " * 20, (40, "N"), "D", method="gradient")
+    assert (long.window.tokens, len(long.tokens)) == (32, 32)
+    assert long.notes == long.window.notes != ()
+    tokens, positions = tokenize_tagged([f"{text} " * 20], bpe_tagger.tokenizer, bpe_tagger.unit)
+    logprobs = bpe_tagger.predictor.label(tokens.ids)[positions[40]]
+    difference = logprobs[bpe_tagger.labels.index("N")] - logprobs[bpe_tagger.labels.index("D")]
+    assert long.score == pytest.approx(difference, abs=1e-5)
 
 
 @pytest.mark.parametrize(

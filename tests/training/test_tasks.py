@@ -102,7 +102,10 @@ def test_texts_longer_than_the_context_window_are_classified(films: Path, tmp_pa
     settings = {**TRANSFORMER, "model.context": 4}
     options: dict[str, Any] = {"tokenizer": "word", "settings": settings, "out": tmp_path / "run"}
     model = satchel.train(films, model="transformer", steps=60, **options)
-    assert model.classify(" ".join(["truly lovely"] * 9)).label == "good"
+    long = model.classify(" ".join(["truly lovely"] * 9))
+    assert (long.label, long.reading.tokens, long.reading.windows) == ("good", 18, 5)
+    assert "more than the context of 4, and is read in 5 windows" in long.note
+    assert model.classify("a joy").note == ""
     batch = list(model.predict(["a joy", " ".join(["cold and flat"] * 9), ""]))
     assert [prediction.label for prediction in batch[:2]] == ["good", "bad"]
     single = model.classify("a joy").probabilities

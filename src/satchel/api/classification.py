@@ -12,7 +12,7 @@ import numpy as np
 from satchel import config
 from satchel.api.model import MAX_LABELS, Model
 from satchel.charts import html
-from satchel.data.batches import Ints
+from satchel.data.batches import Ints, split_documents
 from satchel.data.examples import class_indices, tokenize_texts
 from satchel.data.tokens import decode_documents
 from satchel.errors import DataError, RunError
@@ -24,6 +24,7 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text import row_files
 from satchel.text.tables import read_examples
+from satchel.text.windows import Reading
 from satchel.training.defaults import MOST_COUNTED
 
 if TYPE_CHECKING:
@@ -36,11 +37,20 @@ BATCH = 1024
 
 @dataclass(frozen=True)
 class Prediction:
-    """The most probable label of a text, and the probabilities of all labels in descending order."""
+    """The most probable label of a text, and the probabilities of all labels in descending order.
+
+    `reading` states whether the text is longer than the context and is read in windows; the label depends on all.
+    """
 
     text: str
     label: str
     probabilities: dict[str, float]
+    reading: Reading
+
+    @property
+    def note(self) -> str:
+        """A note if the text is longer than the context of the model; otherwise empty."""
+        return self.reading.note(self.text, "words of different windows do not affect each other's encodings")
 
     @property
     def probability(self) -> float:
@@ -49,7 +59,8 @@ class Prediction:
 
     def _repr_html_(self) -> str:
         rows = [(label, f"{value:.4f}") for label, value in list(self.probabilities.items())[:MAX_LABELS]]
-        return html.passage(self.text) + html.table(["label", "probability"], rows)
+        table = html.table(["label", "probability"], rows)
+        return html.passage(self.text) + table + html.lines(filter(None, [self.note]))
 
 
 @dataclass(frozen=True)
@@ -142,10 +153,11 @@ class Classifier(LabelModel):
         remaining = iter(texts)
         while chunk := list(islice(remaining, batch)):
             tokens = tokenize_texts(chunk, self.tokenizer)
-            for text, logprobs_C in zip(chunk, self.predictor.label(tokens.ids), strict=True):
+            lengths = split_documents(tokens.ids, self.tokenizer.boundary).lengths.tolist()
+            for text, length, logprobs_C in zip(chunk, lengths, self.predictor.label(tokens.ids), strict=True):
                 order = np.argsort(-logprobs_C, kind="stable")
                 probabilities = {self.labels[class_id]: float(np.exp(logprobs_C[class_id])) for class_id in order}
-                yield Prediction(text, self.labels[order[0]], probabilities)
+                yield Prediction(text, self.labels[order[0]], probabilities, self.predictor.reading(length))
 
     def labelled_predictions(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent

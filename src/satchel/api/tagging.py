@@ -10,28 +10,40 @@ import numpy as np
 from satchel import config
 from satchel.api.classification import BATCH, LabelledPredictions, LabelModel
 from satchel.charts import html
-from satchel.data.batches import NO_TARGET
+from satchel.data.batches import NO_TARGET, split_documents
 from satchel.data.examples import class_indices
 from satchel.data.tagged import Unit, split_tags, split_units, tokenize_tagged
 from satchel.errors import DataError
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import read_tagged
+from satchel.text.windows import Reading
 from satchel.training.examples.rows import check_unit
 
 
 @dataclass(frozen=True)
 class Tagging:
-    """The tagged units of a text (characters, words or tokens), their tags, and the probabilities of the tags."""
+    """The tagged units of a text (characters, words or tokens), their tags, and the probabilities of the tags.
+
+    `reading` states whether the text is longer than the context and is read in overlapping windows. The tag of a token
+    is then predicted in the window in which the token has the most context on both sides.
+    """
 
     text: str
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
+    reading: Reading
+
+    @property
+    def note(self) -> str:
+        """A note if the text is longer than the context of the model; otherwise empty."""
+        return self.reading.note(self.text, "a tag depends on the tokens of one window only")
 
     def _repr_html_(self) -> str:
         """Show each tag below its unit; the colour is stronger for less probable tags."""
-        return html.tinted(self.tokens, [1 - probability for probability in self.probabilities], self.tags)
+        tinted = html.tinted(self.tokens, [1 - probability for probability in self.probabilities], self.tags)
+        return tinted + html.lines(filter(None, [self.note]))
 
 
 class Tagger(LabelModel):
@@ -55,11 +67,14 @@ class Tagger(LabelModel):
             logprobs_NC = self.predictor.label(tokens.ids)[positions_N]
             best_N, probabilities_N = logprobs_NC.argmax(axis=1), np.exp(logprobs_NC.max(axis=1))
             start = 0
-            for text in chunk:
+            lengths = split_documents(tokens.ids, self.tokenizer.boundary).lengths.tolist()
+            for text, length in zip(chunk, lengths, strict=True):
                 parts = split_units(text, self.unit, self.tokenizer)
                 span = slice(start, start := start + len(parts))
                 tags = tuple(self.labels[class_id] for class_id in best_N[span])
-                yield Tagging(text, tuple(parts), tags, tuple(probabilities_N[span].tolist()))
+                yield Tagging(
+                    text, tuple(parts), tags, tuple(probabilities_N[span].tolist()), self.predictor.reading(length)
+                )
 
     def labelled_predictions(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent

@@ -25,10 +25,17 @@ def classify(run: Run) -> Predictor:
     model = api.load(run, task="classify")
 
     def document(prediction: "Prediction") -> dict[str, Any]:
-        fields = {**_cells(prediction), "probabilities": prediction.probabilities}
+        windows = prediction.reading.windows
+        fields = {**_cells(prediction), "probabilities": prediction.probabilities, "windows": windows}
         return {**fields, **_contributions(model, prediction.text)} if model.has_senses else fields
 
-    return Predictor(model, _cells, document, lambda prediction: _show(model, prediction))
+    return Predictor(
+        model,
+        _cells,
+        document,
+        lambda prediction: _show(model, prediction),
+        note=lambda prediction: prediction.note,
+    )
 
 
 def _cells(prediction: "Prediction") -> dict[str, Any]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from satchel.api import Classifier, Tagger, Translator
     from satchel.text.reading import Corpus
 
+# Maximum number of notes about the rows of a file.
+MAX_NOTES = 3
+
 FORMATS = ".csv, .tsv, .jsonl or .txt"
 Input = Annotated[str | None, Option("--input", help=f"{FORMATS} file: predict every row and keep its other columns.")]
 Out = Annotated[Path | None, Option("-o", "--out", help=f"{FORMATS} file for the rows of --input.")]
@@ -44,11 +47,16 @@ class Predictor:
     key: str = "predictions"
 
     def __call__(self, texts: Iterator[str]) -> Iterator[Any]:
-        """Return the predictions of texts, in order, and print the notes about them."""
+        """Return the predictions of texts, in order, and print the first notes about them and the number of others."""
+        count = 0
         for prediction in self.model.predict(texts, **self.options):
             if note := self.note(prediction):
-                message(note)
+                count += 1
+                if count <= MAX_NOTES:
+                    message(note)
             yield prediction
+        if count > MAX_NOTES:
+            message(f"{count - MAX_NOTES:,} further texts are longer than the context")
 
     @property
     def setting(self) -> str:

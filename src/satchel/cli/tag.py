@@ -16,16 +16,18 @@ def tag(run: Run) -> Predictor:
     from satchel import api
 
     model = api.load(run, task="tag")
-    separator = "" if model.unit == "character" else " "
+    has_letters = model.unit == "character" and all(len(label) == 1 for label in model.labels)
+    separator = "" if has_letters else " "
 
     def cells(tagging: "Tagging") -> dict[str, Any]:
         return {"tags": separator.join(tagging.tags)}
 
     def document(tagging: "Tagging") -> dict[str, Any]:
-        return {"tokens": tagging.tokens, "tags": tagging.tags}
+        fields = {"tokens": tagging.tokens, "tags": tagging.tags, "probabilities": tagging.probabilities}
+        return {**fields, "windows": tagging.reading.windows}
 
     def show(tagging: "Tagging") -> None:
         rows = zip(tagging.tokens, tagging.tags, tagging.probabilities, strict=True)
         print_table({model.unit: TEXT, "tag": TEXT, "probability": ".4f"}, rows)
 
-    return Predictor(model, cells, document, show)
+    return Predictor(model, cells, document, show, note=lambda tagging: tagging.note)

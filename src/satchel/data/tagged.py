@@ -24,32 +24,54 @@ WORD = re.compile(r"\s*\S+")
 
 
 def has_character_tags(rows: Iterable[TaggedText]) -> bool:
-    """Return whether every row has one tag per character, without spaces between tags."""
-    return all(" " not in row.tags and len(row.tags) == len(row.text) for row in rows)
+    """Return whether every row has one tag per character, with or without spaces between the tags."""
+    listed = list(rows)
+    if all(" " not in row.tags and len(row.tags) == len(row.text) for row in listed):
+        return True
+    # Texts of a single character fit both units.
+    return all(_has_tags_of(row, "character") for row in listed) and not all(
+        _has_tags_of(row, "word") for row in listed
+    )
 
 
 def infer_unit(rows: Sequence[TaggedText], tokenizer: Tokenizer, where: str) -> Unit:
     """Return the unit (character, word or token) of which every row has as many as tags."""
     if has_character_tags(rows):
         return "character"
-    mismatched = [row for row in rows if len(row.tags.split()) != len(row.text.split())]
+    mismatched = [row for row in rows if not _has_tags_of(row, "word")]
     if not mismatched:
         return "word"
-    if all(len(row.tags.split()) == len(tokenizer.encode(row.text).ids) for row in rows):
+    if fits_unit(rows, "token", tokenizer):
         return "token"
     row = mismatched[0]
-    words, tags = len(row.text.split()), len(row.tags.split())
-    characters = f" and {len(row.text):,} characters" if " " not in row.tags else ""
+    tags = len(row.tags.split())
     raise DataError(
-        f"found {tags:,} {'tag' if tags == 1 else 'tags'} for {words:,} words{characters}",
-        "expected one tag per word, separated by spaces, or one tag per character, without spaces",
+        f"found {tags:,} {'tag' if tags == 1 else 'tags'} for {len(row.text.split()):,} words"
+        f" and {len(row.text):,} characters",
+        "expected one tag per word, separated by spaces, or one tag per character, with or without spaces between them",
         where=f"{where}, line {row.line}",
     )
 
 
+def fits_unit(rows: Iterable[TaggedText], unit: Unit, tokenizer: Tokenizer) -> bool:
+    """Return whether every row has one tag per unit."""
+    return all(_has_tags_of(row, unit, tokenizer) for row in rows)
+
+
+def _has_tags_of(row: TaggedText, unit: Unit, tokenizer: Tokenizer | None = None) -> bool:
+    """Return whether a row has as many tags as units; only tokens need the tokenizer."""
+    if unit == "token":
+        assert tokenizer is not None
+        count = len(tokenizer.encode(row.text).ids)
+    else:
+        count = len(row.text if unit == "character" else row.text.split())
+    return len(split_tags(row, unit)) == count
+
+
 def split_tags(row: TaggedText, unit: Unit) -> list[str]:
-    """Return the tags of a row."""
-    return list(row.tags) if unit == "character" else row.tags.split()
+    """Return the tags of a row: split at spaces if there are any, otherwise one per character for that unit."""
+    is_split = unit == "character" and " " not in row.tags and len(row.text) != 1
+    return list(row.tags) if is_split else row.tags.split()
 
 
 def split_units(text: str, unit: Unit, tokenizer: Tokenizer) -> list[str]:

@@ -22,6 +22,7 @@ from satchel.models.dan import Dan
 from satchel.models.encoder import Encoder
 from satchel.predictor import Floats, Ids
 from satchel.tasks.classification import share
+from satchel.tasks.windows import overlapping_windows
 from satchel.text.display import SPECIAL, Token, unescaped
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.windows import Window, select_window, whole_window
@@ -161,8 +162,19 @@ def _tag_logit(subject: Subject, text: str, target: Target | None, versus: str |
     # boundary token before the text.
     spans = zip(split_units(text, unit, subject.tokenizer), pairwise([0, *positions_N.tolist()]), strict=True)
     words = [Word(part, start, stop) for part, (start, stop) in spans]
-    explained = _named_logit(subject, ids_T, chosen, other, position - 1, words=words)
-    return replace(explained, target=f"{explained.target} at {words[number].text}")
+    window = _tag_window(subject.network.encoder, len(ids_T), position - 1)
+    inside = [word.inside(window) for word in words if word.start < window.stop and word.stop > window.start]
+    explained = _named_logit(
+        subject, ids_T[window.part], chosen, other, position - 1 - window.start, notes=window.notes, words=inside
+    )
+    return replace(explained, target=f"{explained.target} at {words[number].text}", window=window)
+
+
+def _tag_window(encoder: Encoder, length: int, position: int) -> Window:
+    """Return the window of a text in which the tag at a position is predicted."""
+    windows = overlapping_windows(length, encoder.context, causal=encoder.causal)
+    window = next(window for window, predicted in windows if predicted.start <= position < predicted.stop)
+    return Window(window.start, window.stop - window.start, length)
 
 
 def inner_ids(tokens: TokenFile) -> Ids:

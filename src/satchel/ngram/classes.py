@@ -18,6 +18,7 @@ from satchel.errors import RunError
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Ints, Table, table_from_arrays, value_fault
 from satchel.predictor import Floats, Ids
+from satchel.text.windows import Reading
 
 BLOCK = 1 << 20
 # Lower bound of probabilities, to avoid log(0).
@@ -91,6 +92,10 @@ class ClassTables:
     def label(self, ids_T: Ids) -> Floats:
         """Return the (E, C) class log-probabilities of E texts, each followed by the boundary id."""
         return self.temperature.apply(*self.evidence(ids_T))
+
+    def reading(self, length: int) -> Reading:
+        """Return how a text of `length` tokens is read: at once."""
+        return Reading(length)
 
     def evidence(self, ids_T: Ids) -> tuple[Floats, Floats]:
         """Return log prior + log-likelihood of each text under each class (E, C), and the lengths (E,)."""

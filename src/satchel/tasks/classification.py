@@ -12,6 +12,7 @@ from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction
 from satchel.tasks.windows import encode_texts, text_batches
+from satchel.text.windows import Reading
 
 # The sum of a text's encodings is divided by its length to this power.
 POWERS = {"mean": 1.0, "root": 0.5}
@@ -69,6 +70,11 @@ class NetworkLabeller:
     def __init__(self, network: ClassificationNetwork, boundary: int) -> None:
         self.network = network
         self.boundary = boundary
+
+    def reading(self, length: int) -> Reading:
+        """Return how a text of `length` tokens is read: in consecutive windows if it is longer than the context."""
+        context = self.network.encoder.context
+        return Reading(length, 1 if context is None else max(1, -(-length // context)), context)
 
     def label(self, ids_T: Ids) -> Floats:
         """Return the log-probabilities (E, C) of the classes of texts, each followed by a boundary."""

@@ -3,13 +3,14 @@
 import numpy as np
 from torch import Tensor, nn
 
-from satchel.data.batches import NO_TARGET, split_documents
+from satchel.data.batches import NO_TARGET, Documents, split_documents
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import inference
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction, cross_entropy
-from satchel.tasks.windows import encode_texts, text_batches
+from satchel.tasks.windows import encode_texts, overlapping_windows, text_batches
+from satchel.text.windows import Reading
 
 
 class TaggingNetwork(nn.Module):
@@ -58,13 +59,33 @@ class NetworkTagger:
         self.boundary = boundary
 
     def label(self, ids_T: Ids) -> Floats:
-        """Return the log-probabilities (N, C) of the tags of all ids; the rows of boundaries are zeros."""
+        """Return the log-probabilities (N, C) of the tags of all ids; the rows of boundaries are zeros.
+
+        Texts longer than the context are read in overlapping windows.
+        """
         logprobs_NC = np.zeros((len(ids_T), self.network.head.out_features))
-        documents = split_documents(ids_T, self.boundary)
+        windows, predicted = self._windows(split_documents(ids_T, self.boundary))
         with inference(self.network):
-            for rows, ids_BT, keep_BT in text_batches(documents, self.network.head.weight.device):
+            for rows, ids_BT, keep_BT in text_batches(windows, self.network.head.weight.device):
                 logprobs_BTC = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
                 for row, logprobs_TC in zip(rows, logprobs_BTC, strict=True):
-                    start, stop = documents.starts_R[row], documents.stops_R[row]
-                    logprobs_NC[start:stop] = logprobs_TC[: stop - start]
+                    first, stop = predicted[row]
+                    start = windows.starts_R[row]
+                    logprobs_NC[first:stop] = logprobs_TC[first - start : stop - start]
         return checked(logprobs_NC)
+
+    def reading(self, length: int) -> Reading:
+        """Return how a text of `length` tokens is read."""
+        encoder = self.network.encoder
+        windows = overlapping_windows(length, encoder.context, causal=encoder.causal)
+        return Reading(length, len(windows), encoder.context)
+
+    def _windows(self, documents: Documents) -> tuple[Documents, list[tuple[int, int]]]:
+        """Return the windows of all documents, and the first position that each predicts and the position after it."""
+        encoder, windows, predicted = self.network.encoder, [], []
+        for begin, length in zip(documents.starts_R.tolist(), documents.lengths.tolist(), strict=True):
+            for window, positions in overlapping_windows(length, encoder.context, causal=encoder.causal):
+                windows.append((begin + window.start, begin + window.stop))
+                predicted.append((begin + positions.start, begin + positions.stop))
+        starts_R, stops_R = np.array(windows, np.int64).reshape(-1, 2).T
+        return Documents(documents.ids, starts_R, stops_R), predicted

@@ -4,6 +4,7 @@ Shapes: B batch, T time, D width.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,24 @@ def encode_texts(encoder: Encoder, ids_BT: Tensor, keep_BT: Tensor | None = None
     has_tokens = window_keep.any(dim=1)
     encoded[has_tokens] = encoder.encode(window_ids[has_tokens], window_keep[has_tokens])
     return encoded.view(batch, length + padding, -1)[:, :length]
+
+
+def overlapping_windows(length: int, context: int | None, *, causal: bool) -> list[tuple[slice, slice]]:
+    """Return windows of `context` tokens with a stride of half a window, each with the positions that it predicts.
+
+    Every position is predicted in the window in which it has the largest number of tokens on its shorter side, or
+    before it if the encoder is causal.
+    """
+    if context is None or length <= context:
+        return [(slice(0, length), slice(0, length))]
+    starts = [*range(0, length - context, max(1, context // 2)), length - context]
+    # The overlap of two windows is divided in its middle; with a causal encoder it belongs to the first of them.
+    bounds = [before + context if causal else (before + after + context) // 2 for before, after in pairwise(starts)]
+    predicted = zip([0, *bounds], [*bounds, length], strict=True)
+    return [
+        (slice(start, start + context), slice(first, stop))
+        for start, (first, stop) in zip(starts, predicted, strict=True)
+    ]
 
 
 def text_batches(documents: Documents, device: torch.device) -> Iterator[tuple[Ints, Tensor, Tensor]]:

@@ -85,6 +85,29 @@ def pair_documents(source: Window | None, target: Window) -> dict[str, dict[str,
     return {"window": target.document(), **({} if source is None else {"source_window": source.document()})}
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The number of `tokens` of a text, and of the `windows` of `context` tokens in which a model reads them."""
+
+    tokens: int
+    windows: int = 1
+    context: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the text is read at once."""
+        return self.windows == 1
+
+    def note(self, text: str, consequence: str) -> str:
+        """Return a note about a text that is read in windows, which states the consequence; empty for other texts."""
+        if self.is_whole:
+            return ""
+        return (
+            f"{text[:40]!r}... has {self.tokens:,} tokens, more than the context of {self.context:,}, and is read in"
+            f" {self.windows:,} windows: {consequence}"
+        )
+
+
 def truncation_notes(windows: Sequence[Window]) -> tuple[str, ...]:
     """Return a note on the number of texts that are not used as a whole; empty if all of them are."""
     if len(windows) == 1:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window
 
 # Characters inside words, besides letters and digits. The backslash starts an escaped byte such as \xe2.
 WORD_CHARACTERS = "'\u2019_\\"
@@ -17,6 +18,10 @@ class Word:
     text: str
     start: int
     stop: int
+
+    def inside(self, window: Window) -> "Word":
+        """Return the word with the range of its tokens inside a window, counted from the start of the window."""
+        return Word(self.text, max(0, self.start - window.start), min(window.tokens, self.stop - window.start))
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int], *, as_context: bool = False) -> list[Word]:

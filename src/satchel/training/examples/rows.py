@@ -11,7 +11,7 @@ from satchel import durable
 from satchel.data.batches import Ints
 from satchel.data.examples import class_indices, write_classes
 from satchel.data.splits import stratified_split
-from satchel.data.tagged import Unit, infer_unit, split_tags, tag_targets, write_tagged
+from satchel.data.tagged import Unit, fits_unit, infer_unit, split_tags, tag_targets, write_tagged
 from satchel.data.tokens import TokenCounts, TokenWriter, write_tokens
 from satchel.errors import DataError
 from satchel.progress import Progress
@@ -72,10 +72,8 @@ def write_tagged_rows(folder: durable.NewFolder, corpus: Corpus, plan: Plan, pro
 
 def check_unit(rows: Sequence[TaggedText], unit: Unit, tokenizer: Tokenizer, where: str) -> None:
     """Raise an error if the tags of a table do not belong to the unit (character, word or token) expected."""
-    if unit == "word" and all(len(row.tags.split()) == len(row.text.split()) for row in rows):
-        return
-    table_unit = infer_unit(rows, tokenizer, where)
-    if table_unit != unit:
+    if not fits_unit(rows, unit, tokenizer):
+        table_unit = infer_unit(rows, tokenizer, where)
         raise DataError(f"has one tag per {table_unit}, expected one per {unit}", where=where)
 
 
