@@ -1,14 +1,18 @@
 """Settings are strict: everything that is wrong is told at once, by name, and nothing is guessed."""
 
+import math
 import os
+import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 
 from satchel import config
 from satchel.errors import SettingsError
+from satchel.training.networks import EncoderRunSettings, PairRunSettings
 from satchel.training.settings import NgramRunSettings
 
 pytestmark = pytest.mark.timeout(20)
@@ -40,8 +44,8 @@ def test_all_errors_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     assert sorted(refused.value.cause.split("\n")) == [
         'data.encoding: found "klingon", expected a text encoding of Python, such as utf-8, latin-1 or utf-16',
         "model.k: found NaN, expected a finite number",
-        "model.order: found 0, expected greater than or equal to 1",
-        "training.seed: found -1, expected greater than or equal to 0",
+        "model.order: found 0, expected a number of at least 1",
+        "training.seed: found -1, expected a number of at least 0",
         "unknown setting model.ordr: did you mean model.order?",
     ]
 
@@ -64,31 +68,95 @@ def test_an_unknown_key_is_told_with_the_nearest_known_one(tree: dict[str, Any],
 @pytest.mark.parametrize(
     ("key", "value", "line"),
     [
-        ("model.order", 5.0, "model.order: found 5.0, expected a valid integer"),
-        ("model.order", True, "model.order: found true, expected a valid integer"),
-        ("model.order", "5", 'model.order: found "5", expected a valid integer'),
-        ("model.order", None, "model.order: found null, expected a valid integer"),
-        ("model.order", 0, "model.order: found 0, expected greater than or equal to 1"),
-        ("model.order", 11, "model.order: found 11, expected less than or equal to 10"),
-        ("model.order", 10**30, f"model.order: found {10**30}, expected less than or equal to 10"),
+        ("model.order", 5.0, "model.order: found 5.0, expected an integer"),
+        ("model.order", True, "model.order: found true, expected an integer"),
+        ("model.order", "5", 'model.order: found "5", expected an integer'),
+        ("model.order", None, "model.order: found null, expected an integer"),
+        ("model.order", 0, "model.order: found 0, expected a number of at least 1"),
+        ("model.order", 11, "model.order: found 11, expected a number of at most 10"),
+        ("model.order", 10**30, f"model.order: found {10**30}, expected a number of at most 10"),
         ("model.k", float("nan"), "model.k: found NaN, expected a finite number"),
         ("model.k", float("inf"), "model.k: found Infinity, expected a finite number"),
-        ("model.k", 0, "model.k: found 0, expected greater than 0"),
-        ("model.k", False, "model.k: found false, expected a valid number"),
-        ("model", 3, "model: found 3, expected an object"),
-        ("model", [], "model: found [], expected an object"),
-        ("data.valid", float("nan"), "data.valid: found NaN, expected a finite number, or a valid string"),
-        ("data.valid", True, "data.valid: found true, expected a valid number, or a valid string"),
+        ("model.k", 0, "model.k: found 0, expected a number greater than 0"),
+        ("model.k", False, "model.k: found false, expected a number"),
+        ("model", 3, "model: found 3, expected a group of named values"),
+        ("model", [], "model: found [], expected a group of named values"),
+        ("data.valid", float("nan"), "data.valid: found NaN, expected a finite number, or a text"),
+        ("data.valid", True, "data.valid: found true, expected a number, or a text"),
         ("data.valid", 1, "data.valid: found 1, expected a file, or a fraction of at least 0 and less than 1"),
         ("data.valid", -0.1, "data.valid: found -0.1, expected a file, or a fraction of at least 0 and less than 1"),
-        ("training.seed", 1 << 63, f"training.seed: found {1 << 63}, expected less than {1 << 63}"),
-        ("training.seed", 1.5, "training.seed: found 1.5, expected a valid integer"),
+        ("training.seed", 1 << 63, f"training.seed: found {1 << 63}, expected a number less than {1 << 63}"),
+        ("training.seed", 1.5, "training.seed: found 1.5, expected an integer"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_not_converted(key: str, value: object, line: str) -> None:
     tree: config.Tree = {}
     config.place(tree, key, value)
     assert complaints(tree) == [line]
+
+
+@pytest.mark.parametrize(
+    ("tree", "line"),
+    [
+        ({"model": {"kind": "transformer", "name": "x"}},
+         "model.name is not a setting of model.kind=transformer, only of own"),
+        ({"model": {"kind": "transformer", "senses": 3}},
+         "model.senses is not a setting of model.kind=transformer, only of backpack"),
+        ({"model": {"kind": "lstm", "heads": 3}},
+         "model.heads is not a setting of model.kind=lstm, only of transformer, backpack"),
+        ({"model": {"kind": "transformer", "order": 2}}, "unknown setting model.order of model.kind=transformer"),
+        ({"model": {"kind": "transformer", "widht": 2}},
+         "unknown setting model.widht of model.kind=transformer: did you mean model.width?"),
+        ({"model": {"kind": "zebra"}},
+         "model.kind: found \"zebra\", expected 'dan', 'window', 'rnn', 'gru', 'lstm', 'transformer', 'backpack', "
+         "'own'"),
+        ({"model": {"kind": "own"}}, "model.name: the value is missing"),
+    ],
+)  # fmt: skip
+def test_settings_of_other_kinds_of_models_are_reported_with_their_kind(tree: dict[str, Any], line: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        config.build(EncoderRunSettings, tree)
+    assert caught.value.cause == line
+
+
+class Shapes(config.Settings):
+    """Settings of all types."""
+
+    pair: tuple[float, float] = (0.0, 0.0)
+    several: tuple[int, ...] = Field((), min_length=1)
+    letter: str = Field("a", min_length=1, max_length=1)
+    flag: bool = False
+    choice: Literal["a", "b"] = "a"
+    share: float = Field(0.5, gt=0, lt=1)
+    group: config.Settings = config.Settings()
+    entries: dict[str, int] = Field(default_factory=dict)
+    names: list[str] = Field(default_factory=list)
+
+
+VALUES: list[Any] = [-1, 0, 10**30, 1.5, math.inf, "x", "", "xyz", [], [1, 2, 3], ["a"], [0.5], {"a": "b"}, None, True]
+
+
+def test_no_message_contains_text_of_pydantic() -> None:
+    messages = list[str]()
+    for settings_class in (Shapes, EncoderRunSettings, PairRunSettings, NgramRunSettings):
+        for key in config.keys(settings_class):
+            for value in VALUES:
+                tree: config.Tree = {}
+                config.place(tree, key, value)
+                try:
+                    config.build(settings_class, tree)
+                except SettingsError as error:
+                    messages.append(str(error))
+    assert len(messages) > 500
+    for message in messages:
+        assert not re.search(r"[Ii]nput|should|a valid|after validation|Field|discriminator", message), message
+
+
+def test_a_list_with_too_many_values_is_reported_with_the_limit() -> None:
+    with pytest.raises(SettingsError, match=r"^pair: found \[1, 2, 3\], expected at most 2 values$"):
+        config.build(Shapes, {"pair": [1, 2, 3]})
+    with pytest.raises(SettingsError, match=r"^pair.1: the value is missing$"):
+        config.build(Shapes, {"pair": [1]})
 
 
 @pytest.mark.parametrize("prune", [[1], [0, 2, 1], [0, -1], [], [1, 1], -1, 1])
@@ -191,6 +259,7 @@ def test_what_is_no_file_is_refused_without_waiting(name: str, tmp_path: Path) -
     with pytest.raises(SettingsError) as refused:
         config.read_toml(tmp_path / name)
     assert refused.value.where == str(tmp_path / name)
+    assert ("is a folder" in refused.value.cause) == (name == "folder")
 
 
 def test_an_endless_device_is_refused() -> None:

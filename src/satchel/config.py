@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from satchel.errors import SettingsError
+from satchel.errors import SettingsError, expectation
 
 S = TypeVar("S", bound="Settings")
 Tree = dict[str, Any]
@@ -29,6 +29,8 @@ def read_toml(path: Path) -> Tree:
     """Return the contents of a TOML file."""
     try:
         # Pipes and devices have no size and may never end.
+        if path.is_dir():
+            raise SettingsError("is a folder, expected a TOML file", where=str(path))
         if path.exists() and not path.is_file():
             raise SettingsError("is not a regular file, expected a TOML file", where=str(path))
         size = path.stat().st_size
@@ -111,7 +113,7 @@ def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
         # Validation from JSON is strict about types but accepts a list for a tuple.
         return kind.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
-        raise SettingsError("\n".join(_messages(error, list(keys(kind)), tree)), where=where) from None
+        raise SettingsError("\n".join(_messages(error, kind, tree)), where=where) from None
     except (ValueError, RecursionError) as error:  # numbers with too many digits, excessive nesting
         raise SettingsError(f"the settings are not valid: {error}", where=where) from None
 
@@ -119,36 +121,64 @@ def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
 def keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Yield every dotted key of a settings class."""
     for name, field in kind.model_fields.items():
-        kinds = (field.annotation, *typing.get_args(field.annotation))
-        groups = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
+        groups = _groups(field.annotation)
         for group in groups:
             yield from keys(group, f"{prefix}{name}.")
         if not groups:
             yield f"{prefix}{name}"
 
 
-def _messages(error: ValidationError, known: list[str], tree: Mapping[str, Any]) -> list[str]:
+def _groups(annotation: Any) -> list[type[BaseModel]]:
+    """Return the settings classes in an annotation, which may be a union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [group for part in typing.get_args(annotation) for group in _groups(part)]
+
+
+def _messages(error: ValidationError, kind: type[BaseModel], tree: Mapping[str, Any]) -> list[str]:
     """Return one line for each invalid setting; a setting of a union type lists what each type expects."""
     expected: dict[str, list[str]] = {}
-    groups = {key.rpartition(".")[0] for key in known} - {""}
+    known = list(keys(kind))
     for detail in error.errors(include_url=False):
         key = ".".join(_path(detail["loc"], tree))
         parent = key.rpartition(".")[0]
         if detail["type"] == "json_invalid":
             expected["a string is not valid Unicode"] = []
         elif detail["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(key, [*known, *groups], n=1, cutoff=0.5)
-            expected[f"unknown setting {key}" + (f": did you mean {near[0]}?" if near else "")] = []
+            expected[_unknown(key, known, kind, tree)] = []
         elif not key:  # a combination of settings is invalid
             expected[detail["msg"].removeprefix("Value error, ")] = []
+        elif detail["type"] == "missing":
+            expected[f"{key}: the value is missing"] = []
         else:
             # pydantic reports one error per member of a union and appends the member's name to the key.
             key = parent if parent in known and isinstance(detail["loc"][-1], str) else key
-            value = json.dumps(detail.get("input"), default=str)
-            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            first = f"{key}: found {value if len(value) < 60 else value[:57] + '...'}, expected"
-            expected.setdefault(first, []).append(message.removeprefix("expected "))
+            value = detail.get("input")
+            if detail["type"].startswith("union_tag"):  # the input is the group, and the invalid value its kind
+                key, value = f"{key}.kind", value.get("kind") if isinstance(value, Mapping) else value
+            text = json.dumps(value, default=str)
+            first = f"{key}: found {text if len(text) < 60 else text[:57] + '...'}, expected"
+            expected.setdefault(first, []).append(expectation(detail))
     return [" ".join([first, ", or ".join(messages)]).strip() for first, messages in expected.items()]
+
+
+def _unknown(key: str, known: Sequence[str], kind: type[BaseModel], tree: Mapping[str, Any]) -> str:
+    """Return the message for an unknown setting: the kinds of models that have it, or the most similar known one."""
+    parent, _, name = key.rpartition(".")
+    group = tree.get(parent)
+    chosen = group.get("kind") if isinstance(group, Mapping) else None
+    if key in known and chosen is not None:
+        groups = [each.model_fields for each in _groups(kind.model_fields[parent].annotation)]
+        kinds = [
+            kind_name for fields in groups if name in fields for kind_name in typing.get_args(fields["kind"].annotation)
+        ]
+        return f"{key} is not a setting of {parent}.kind={chosen}, only of {', '.join(kinds)}"
+    groups_of_keys = {each.rpartition(".")[0] for each in known} - {""}
+    near = difflib.get_close_matches(key, [*known, *groups_of_keys], n=1, cutoff=0.5)
+    # Keys of one group are similar by their prefix alone.
+    is_similar = near and difflib.SequenceMatcher(None, name, near[0].rpartition(".")[2]).ratio() >= 0.5
+    suffix = f" of {parent}.kind={chosen}" if chosen is not None else ""
+    return f"unknown setting {key}{suffix}" + (f": did you mean {near[0]}?" if is_similar else "")
 
 
 def _path(location: Sequence[int | str], tree: object) -> Iterator[str]:

@@ -23,7 +23,7 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from satchel.errors import MachineError, RunError
+from satchel.errors import MachineError, RunError, expectation
 
 # Windows has neither flock nor fsync on folders.
 if sys.platform != "win32":
@@ -510,14 +510,15 @@ def parse(kind: type[R], data: bytes, where: str) -> R:
         return kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key, value = ".".join(map(str, first["loc"])), repr(first["input"])
-        cause = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        if first["type"] == "missing":
-            cause = "is missing"
-        elif first["type"] != "value_error":
-            cause = f"found {value[:40]}, {cause[:1].lower()}{cause[1:]}"
+        key = ".".join(map(str, first["loc"]))[:80]
+        if first["type"] == "value_error":
+            cause = expectation(first)
+        elif first["type"] in ("missing", "extra_forbidden"):
+            cause = "is missing" if first["type"] == "missing" else "is not a known key"
+        else:
+            cause = f"found {repr(first['input'])[:40]}, expected {expectation(first)}"
         raise RunError(
-            f"{key[:80]}: {cause}" if key else cause,
+            f"{key}: {cause}" if key else cause,
             "the file is damaged, or was written by another version of satchel",
             where=where,
         ) from None

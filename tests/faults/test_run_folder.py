@@ -117,7 +117,7 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a file not listed": (with_files(lambda files: files.pop("config.json")), "config.json is not in the manifest"),
     "an invalid entry": (
         with_files(lambda files: files.update({"config.json": 1})),
-        "files.config.json: found 1, expected an object",
+        "files.config.json: found 1, expected a group of named values",
     ),
     "another size": (with_files(lambda files: files["config.json"].update(size=1)), "config.json: is damaged"),
     "no size": (with_files(lambda files: files["tokenizer.json"].pop("size")), "files.tokenizer.json.size: is missing"),
@@ -331,7 +331,7 @@ CONFIGS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "another tokenizer": (setting("tokenizer.sha256", "0" * 64), "tokenizer.json: is not the tokenizer"),
     "another vocabulary": (
         setting("tokenizer.size", 2**31),
-        "config.json: tokenizer.size: found 2147483648, expected less",
+        "config.json: tokenizer.size: found 2147483648, expected a number of at most",
     ),
     "deeply nested facts": (setting("facts", json.loads('{"a":' * 400 + "1" + "}" * 400)), "config.json"),
 }

@@ -278,7 +278,7 @@ def test_punctuation_is_a_token_with_and_without_a_space_before_it() -> None:
             "base: found 'three', expected a number\na number can be written as 0.25, 1/4",
         ),
         ("perplexity", {"probabilities": "1/4,1/0"}, "probabilities: found '1/0', expected a number"),
-        ("heads", {"width": "1/2"}, "width: found 0.5, expected a valid integer"),
+        ("heads", {"width": "1/2"}, "width: found 0.5, expected an integer"),
     ],
 )
 def test_a_setting_that_is_not_a_number_names_the_accepted_forms(

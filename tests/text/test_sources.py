@@ -112,8 +112,14 @@ def test_other_than_regular_files_are_rejected_without_blocking(kind: str, tmp_p
 @pytest.mark.timeout(20)
 def test_a_pipe_in_a_folder_is_rejected_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.txt")
-    with pytest.raises(DataError, match="is not a regular file"):
+    with pytest.raises(DataError, match="is a pipe"):
         open_corpus(tmp_path, STRICT)
+
+
+def test_a_folder_instead_of_a_file_is_reported_as_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        open_corpus(f"{tmp_path},{tmp_path}", STRICT)
+    assert str(caught.value) == f"{tmp_path}: is a folder, expected a file\nname a file in it"
 
 
 def test_an_empty_name_is_rejected() -> None:
@@ -143,7 +149,7 @@ def test_a_file_that_changes_between_two_reads_is_rejected(change: str, tmp_path
             os.mkfifo(path)
     else:
         path.write_text({"longer": "some text\nmore", "shorter": "some", "rewritten": "SOME TEXT\n"}[change])
-    with pytest.raises(DataError, match=r"changed while it was being read|no such file|not a regular file"):
+    with pytest.raises(DataError, match=r"changed while it was being read|no such file|is a pipe"):
         list(corpus.pieces())
     with pytest.raises(DataError):
         corpus.identity()

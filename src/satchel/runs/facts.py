@@ -66,6 +66,7 @@ class Facts(TypedDict, total=False):
     rows_by_label: Annotated[list[Count], Field(max_length=MOST_LABELS)]
     labels_only_held_out: Annotated[list[Name], Field(max_length=MOST_LABELS)]
     unit: Literal["character", "word", "token"]
+    unlabelled: Count
     # Translators.
     source_counts: CountFacts
     left_out: SkippedPairs

@@ -57,10 +57,11 @@ def file_source(path: Path, name: str | None = None) -> Source:
 def _signature(path: Path) -> tuple[int, int, int]:
     with _readable(path):
         status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError("is a folder, expected a file", "name a file in it", where=str(path))
     if not stat.S_ISREG(status.st_mode):
-        raise DataError(
-            "is not a regular file", "to read a pipe, use - and redirect it to standard input", where=str(path)
-        )
+        kind = "a pipe" if stat.S_ISFIFO(status.st_mode) else "not a regular file"
+        raise DataError(f"is {kind}", "to read it, use - and redirect it to standard input", where=str(path))
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
