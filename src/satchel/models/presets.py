@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from satchel.models.backpack import Backpack
@@ -14,6 +13,7 @@ from satchel.models.costs import Costs, count
 from satchel.models.transformer import Transformer, gpt2
 from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import Block, FeedForward
+from satchel.nn.shapes import shapes_only
 
 # A network, its embedding, which is also the output matrix, and the number of tokens encoded at once.
 Network = tuple[nn.Module, nn.Embedding, int]
@@ -31,7 +31,7 @@ class Preset:
     def count(self) -> Costs:
         """Return the costs of the model."""
         builders: dict[str, Callable[..., Network]] = {"gpt3": _gpt, "vaswani": _pair, "backpack": _backpack}
-        with torch.device("meta"):
+        with shapes_only():
             network, embedding, length = builders[self.name.split("-")[0]](*self.shape.values())
         return count(network, length, tied_logits=embedding)
 

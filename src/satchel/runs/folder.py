@@ -92,7 +92,7 @@ class RunConfig(durable.Record):
         if self.task in ("classify", "tag"):
             names = (*self.labels, *self.facts["labels_only_held_out"])
             if not self.labels or len(set(names)) < len(names):
-                raise ValueError("labels: expected distinct names")
+                raise ValueError("labels and facts.labels_only_held_out: expected distinct names")
             if len(self.facts["rows_by_label"]) != len(self.labels):
                 raise ValueError("facts.rows_by_label: expected one number per label")
         return self

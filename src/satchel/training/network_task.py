@@ -16,6 +16,7 @@ from satchel.inspection.sites import site_paths
 from satchel.models.build import SIZES, size_tree
 from satchel.models.costs import Costs, training_rate
 from satchel.ngram.tables import Table
+from satchel.nn.shapes import shapes_only
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.runs.checkpoint import Checkpoint
@@ -97,7 +98,7 @@ class NetworkTask:
     def _on_meta_device(self, settings: Any, sizes: Sizes) -> nn.Module:
         """Return the network without memory for its parameters."""
         ngram = Table(sizes.vocabulary, ()) if settings.model.ngram else None
-        with torch.device("meta"):
+        with shapes_only():
             return self.build(settings, sizes, None, ngram)
 
     def load(self, run: RunFolder, settings: Any, custom_encoder: Any = None) -> Any:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-import torch
 from pydantic import Field, model_validator
 from torch import nn
 
@@ -15,6 +14,7 @@ from satchel.models.settings import ModelSettings
 from satchel.models.transformer import TransformerSettings
 from satchel.models.transformer_pair import TransformerPairSettings
 from satchel.ngram.tables import Table, table_from_arrays
+from satchel.nn.shapes import shapes_only
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
 from satchel.text.tokenizer_training import default_size
@@ -106,7 +106,7 @@ def encoder_costs(settings: EncoderRunSettings, vocabulary: int) -> Costs:
     """Return the costs of an encoder; of a language model, including the logits."""
     if isinstance(settings.model, CustomSettings):
         raise SettingsError("model.kind=own: the costs of an encoder defined by your program are unknown")
-    with torch.device("meta"):
+    with shapes_only():
         encoder = build_encoder(settings.model, vocabulary, causal=settings.is_causal)
     tied_logits = encoder.embedding if settings.task == "lm" else None
     return count(encoder, getattr(settings.model, "context", 1), tied_logits=tied_logits)

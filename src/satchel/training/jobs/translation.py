@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from satchel.data.batches import NO_TARGET, Ints, RowBatches, seeded_rng, split_documents, unigram_noise
 from satchel.data.bpe_dropout import bpe_dropout, merge_parts
 from satchel.generation import beam
 from satchel.models.build import build_pair
 from satchel.models.costs import Costs, count
+from satchel.nn.shapes import shapes_only
 from satchel.predictor import Ids
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -120,7 +120,7 @@ class PairJob:
 
 def _costs(settings: PairRunSettings, vocabulary: int) -> Costs:
     """Return the costs of one source and one target token."""
-    with torch.device("meta"):
+    with shapes_only():
         pair = build_pair(settings.model, vocabulary, vocabulary)
     return count(pair, settings.model.context, tied_logits=pair.words)
 
