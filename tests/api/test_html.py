@@ -142,17 +142,15 @@ def test_a_comparison_shows_values_and_confidence_intervals(models: dict[str, An
 def test_contributions_show_parts_that_sum_to_the_logit(models: dict[str, Any]) -> None:
     contributions = models["backpack"].contributions(TEXT, "sat", "dog")
     page = shown(contributions)
-    assert "Contribution to the logit of sat minus that of dog" in page.text
-    by_word = contributions.values.sum(axis=1)
-    assert (
-        f"sum over words {by_word.sum():+.4f}, bias {contributions.constant:+.4f}, logit {contributions.logit:+.4f}"
-        in page.text
-    )
-    assert by_word.sum() + contributions.constant == pytest.approx(contributions.logit)
-    word, sense, value = contributions.largest()[0]
-    assert abs(value) == np.abs(contributions.values).max()
-    assert f"|{sense}|{value:+.4f}|" in page.text
-    assert word in contributions.words
+    assert "Contributions to the logit of sat minus that of dog" in page.text
+    centred = contributions.decomposition()
+    assert centred.summary in page.text
+    assert f"centred contributions {contributions.centred.sum():+.4f} + bias {contributions.bias:+.4f}" in page.text
+    assert contributions.centred.sum() + contributions.bias == pytest.approx(contributions.logit)
+    word, position, sense, value = centred.largest()[0]
+    assert abs(value) == np.abs(contributions.centred).max()
+    assert f"|{position}|{sense}|{value:+.4f}|" in page.text
+    assert word == contributions.words[position]
 
 
 def test_metrics_show_their_values(models: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ OF_WORDS: dict[str, Callable[[Sequence[str]], Figure]] = {
     "signed alignment": lambda words: charts.alignment(words, words, numbers(len(words), len(words)), signed=True),
     "surprise_strip": lambda words: charts.surprise_strip(words, abs(numbers(len(words)))),
     "order_strip": lambda words: charts.order_strip(words, [1 + place % 3 for place in range(len(words))]),
-    "sense_bars": lambda words: charts.sense_bars(words, weights(len(words), 12)),
+    "sense_weights": lambda words: charts.sense_weights(words, weights(len(words), 12)),
     "sense_contributions": lambda words: charts.sense_contributions(
         words, numbers(len(words), 4), "Contribution to the logit of cat"
     ),

@@ -67,7 +67,7 @@ def test_cells_without_a_finite_value_are_grey() -> None:
     assert charts.attention_map(WORDS, WORDS, np.full((5, 5), -np.inf)).svg().count(f'fill="{LIGHT.rule2}"') == 25
 
 
-@pytest.mark.parametrize("name", ["attention_map", "attention_maps", "head_lines", "sense_bars", "embedding_map"])
+@pytest.mark.parametrize("name", ["attention_map", "attention_maps", "head_lines", "sense_weights", "embedding_map"])
 def test_a_chart_without_words_is_empty(name: str) -> None:
     assert OF_WORDS[name]([]).svg().startswith("<svg")
 
@@ -300,17 +300,56 @@ def test_long_curves_are_sampled_and_values_without_a_logarithm_omitted() -> Non
     assert (record["x"], record["y"]) == ([128.0], [2.0])
 
 
-def test_senses_with_low_weights_share_a_colour() -> None:
-    written = texts(charts.sense_bars(WORDS, weights(5, 16)).svg())
-    assert "others" in written
-    assert "others" not in texts(charts.sense_bars(WORDS, weights(5, 8)).svg())
+def test_sense_weights_are_coloured_by_the_weight_of_each_word_and_sense() -> None:
+    values = np.array([[0.25, 0.5], [0.75, 0.5]])
+    figure = charts.sense_weights(["a", "b"], values)
+    (record,) = _tables(figure.spec())
+    assert record["value"] == [0.25, 0.5, 0.75, 0.5]
+    written = texts(figure.svg())
+    assert {"sense weight", "0.75"} <= set(written)
+    assert "the weights of each sense sum to 1 over the words" in written
 
 
-def test_the_colours_of_a_method_are_relative_to_its_largest_value() -> None:
-    spec = charts.attribution(["a", "b"], {"small": [0.001, -0.0005], "large": [10.0, 20.0]}).spec()
+def test_contributions_have_totals_by_word_and_a_bias_outside_of_the_colour_scale() -> None:
+    figure = charts.sense_contributions(["a", "b"], [[1.0, 2.0], [-4.0, 0.5]], "Title", bias=90.0, notes=["note"])
+    spec = figure.spec()
     (record,) = _tables(spec)
-    assert record["value"] == [1.0, -0.5, 0.5, 1.0]
-    assert record["tooltip attribution"] == ["+0.001", "-0.0005", "+10", "+20"]
+    assert record["value"] == [3.0, 1.0, 2.0, -3.5, -4.0, 0.5, 90.0, None, None]
+    assert record["text"] == ["+3.00", "", "", "-3.50", "", "", "+90.00", "", ""]
+    assert {"total", "bias", "note", "4"} <= set(texts(figure.svg()))
+    assert "90" not in texts(figure.svg())
+
+
+def test_attributions_of_all_methods_have_one_colour_scale() -> None:
+    figure = charts.attribution(["a", "b"], {"small": [0.5, -0.25], "large": [10.0, 20.0]}, notes=["gap 1 %"])
+    (record,) = _tables(figure.spec())
+    assert record["value"] == [0.5, 10.0, -0.25, 20.0]
+    assert record["text"] == ["+0.50", "+10.00", "-0.25", "+20.00"]
+    assert {"gap 1 %", "20"} <= set(texts(figure.svg()))
+
+
+@pytest.mark.parametrize("count", [120, 4000])
+def test_figures_of_long_texts_show_the_largest_values_and_the_sum_of_the_others(count: int) -> None:
+    words = [f"w{place}" for place in range(count)]
+    values = np.full((count, 16), 0.001)
+    values[[3, count - 1], 5] = 9.0, -9.0
+    shares = values.clip(0) / values.clip(0).sum(axis=0)
+    figures = {
+        "contributions": charts.sense_contributions(words, values, "Title", bias=1.0),
+        "attribution": charts.attribution(words, {"exact": values[:, 5]}),
+        "weights": charts.sense_weights(words, shares),
+    }
+    for name, figure in figures.items():
+        svg = figure.svg()
+        written = " ".join(texts(svg))
+        assert float(re.findall(r'<svg[^>]* height="([0-9.]+)"', svg)[0]) < 1700, name
+        assert f"59 of {count:,} words with the largest values" in written
+        assert f"{count - 59:,} other words" in written
+        assert "w3 " in written
+        assert len(figure.html()) < 5_000_000
+    (record,) = _tables(figures["contributions"].spec())
+    sums = np.array(record["value"], float).reshape(-1, 17)[:-1].sum(axis=0)
+    np.testing.assert_allclose(sums[1:], values.sum(axis=0), atol=0.01)
 
 
 def test_a_lens_shows_the_last_layer_on_top_and_no_colour_without_a_next_token() -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,17 +149,32 @@ def test_a_run_remembers_its_columns(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_backpack_classifier_prints_contributions_to_every_label(cli: Cli, backpack_classifier: Path) -> None:
     (result,) = json_of(cli, "classify", backpack_classifier, "That trick was really sick")["predictions"]
-    assert {"word", "role", "sense", "label", "value"} <= set(result["contributions"][0])
+    assert {"word", "role", "position", "sense", "label", "value", "centred"} == set(result["contributions"][0])
     for label, logit in result["logits"].items():
-        values = [each["value"] for each in result["contributions"] if each["label"] == label]
-        assert len(values) == 5 * 4
-        assert sum(values) + result["bias"][label] == pytest.approx(logit, abs=1e-6)
+        entries = [each for each in result["contributions"] if each["label"] == label]
+        assert [each["position"] for each in entries] == [position for position in range(5) for _ in range(4)]
+        assert sum(each["value"] for each in entries) + result["bias"][label] == pytest.approx(logit, abs=1e-6)
+        centred = sum(each["centred"] for each in entries) + result["centred_bias"][label]
+        assert centred == pytest.approx(logit, abs=1e-6)
+    # Centred contributions to all labels sum to zero: the mean over labels is subtracted.
+    by_label = np.array([each["centred"] for each in result["contributions"]]).reshape(len(result["logits"]), -1)
+    assert by_label.sum(axis=0) == pytest.approx(0, abs=1e-6)
     chances = np.exp(list(result["logits"].values()))
     assert result["probability"] == pytest.approx(chances.max() / chances.sum(), abs=1e-4)
     code, printed, messages = cli("classify", backpack_classifier, "That trick was really sick")
     assert code == 0
     assert "contribution to positive" in printed
-    assert "minus the mean over all labels" in messages
+    assert "(bias)" in printed
+    assert "centred contributions" in messages
+    totals: dict[str, float] = {}
+    for entry in result["contributions"]:
+        if entry["label"] == result["label"]:
+            totals[entry["word"]] = totals.get(entry["word"], 0) + entry["centred"]
+    assert re.search(rf"sick +4 +{re.escape(format(totals['sick'], '+.3f'))}", printed)
+    view = json_of(cli, "look", "contributions", backpack_classifier, "That trick was really sick")
+    assert np.sum(view["centred"], axis=1) == pytest.approx([*totals.values()], abs=1e-6)
+    assert view["bias"] == pytest.approx(result["centred_bias"][result["label"]], abs=1e-6)
+    assert "(head bias)" in cli("classify", backpack_classifier, "That trick was really sick", "--raw")[1]
 
 
 def test_rows_of_a_file_have_contributions_in_json(cli: Cli, backpack_classifier: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from satchel.errors import RunError, SettingsError
 from satchel.inspection.aggregate import KEYS, Totals
-from satchel.inspection.contributions import above_mean
 from tests.inspection.conftest import train
 
 
@@ -40,26 +39,31 @@ def test_unknown_keys_are_an_error(by: tuple[str, ...]) -> None:
         Totals(by)
 
 
-def test_the_sums_of_a_language_model_are_those_of_the_logits_above_their_mean(folder: Path) -> None:
+def test_the_raw_sums_of_a_language_model_are_those_of_its_logits(folder: Path) -> None:
     model = train(folder, model="backpack", tokenizer="word", settings={"data.documents": "line"})
-    (folder / "line.txt").write_text("the cat sat on the mat\n")
-    logits_TV = model.trace("the cat sat on the mat").logits
-    ids = [*model.tokenizer.encode("the cat sat on the mat").ids, model.tokenizer.boundary]
-    above_mean_T = logits_TV[range(7), ids] - logits_TV.mean(axis=1)
+    text = "the cat sat on the mat"
+    (folder / "line.txt").write_text(f"{text}\n")
+    ids = [*model.tokenizer.encode(text).ids, model.tokenizer.boundary]
+    logits_T = model.trace(text).logits[range(7), ids]
+    words = text.split()
+    centred = [model.contributions(" ".join(words[:length]), ids[length]).centred.sum() for length in range(7)]
     for by in (["word"], ["sense", "position"]):
-        totals = model.contribution_totals(folder / "line.txt", by)
-        assert sum(each.total for each in totals) == pytest.approx(above_mean_T.sum(), abs=1e-4)
+        totals = {raw: model.contribution_totals(folder / "line.txt", by, raw=raw) for raw in (True, False)}
+        assert sum(each.total for each in totals[True]) == pytest.approx(logits_T.sum(), abs=1e-4)
+        assert sum(each.total for each in totals[False]) == pytest.approx(sum(centred), abs=1e-4)
     distances = {each.key["position"] for each in model.contribution_totals(folder / "line.txt", ["position"])}
     assert distances == set(range(7))
 
 
-def test_the_sums_of_a_classifier_are_those_of_its_labels_above_their_mean(folder: Path) -> None:
+def test_the_sums_of_a_classifier_are_those_of_its_labels(folder: Path) -> None:
     model = train(folder, "rows.tsv", model="backpack", tokenizer="word")
-    totals = model.contribution_totals(folder / "rows.tsv", ["word"])
-    for label, contributions in zip(model.labels, above_mean(model.contributions("the cat sat")), strict=True):
-        by_word = {each.key["word"]: each.mean for each in totals if each.key["label"] == label}
-        assert set(by_word) == {"the", "cat", "sat", "dog", "ran"}
-        assert by_word["cat"] == pytest.approx(contributions.values[1].sum(), abs=1e-6)
+    for raw in (True, False):
+        totals = model.contribution_totals(folder / "rows.tsv", ["word"], raw=raw)
+        for label, contributions in zip(model.labels, model.contributions("the cat sat"), strict=True):
+            by_word = {each.key["word"]: each.mean for each in totals if each.key["label"] == label}
+            assert set(by_word) == {"the", "cat", "sat", "dog", "ran"}
+            expected = (contributions.values if raw else contributions.centred)[1].sum()
+            assert by_word["cat"] == pytest.approx(expected, abs=1e-6)
     with pytest.raises(SettingsError, match="for language models"):
         model.contribution_totals(folder / "rows.tsv", ["word"], "good")
 

@@ -76,7 +76,8 @@ def test_occlusion_and_integrated_gradients_equal_the_exact_contributions_of_an_
     settings = SETTINGS["uniform backpack"].model_copy(update={"senses": 1})
     torch.manual_seed(0)
     encoder = enlarge(build_encoder(settings, VOCABULARY, causal=True).double())
-    explained = logit(LanguageNetwork(encoder).eval(), IDS, 3)
+    # A difference of two logits: contributions to a single logit leave out the mean logit of the vocabulary.
+    explained = logit(LanguageNetwork(encoder).eval(), IDS, 3, 5)
     # The sample contains the whole vocabulary, whose mean sense centred contributions subtract.
     (exact,) = project([explained])
     for method in ("occlusion", "integrated"):
@@ -85,7 +86,7 @@ def test_occlusion_and_integrated_gradients_equal_the_exact_contributions_of_an_
             attributions.values, exact.centred.sum(axis=1), atol=1e-6 * np.abs(exact.values).sum()
         )
         assert attributions.score == pytest.approx(exact.logit)
-        assert attributions.baseline == pytest.approx(exact.shared.sum())
+        assert attributions.baseline == pytest.approx(exact.bias)
     # With the mean embedding as reference, the values differ by the same constant for all words.
     difference = attribute(explained, "occlusion").values - exact.centred.sum(axis=1)
     np.testing.assert_allclose(difference, difference[0], atol=1e-6 * np.abs(exact.values).sum())
@@ -343,13 +344,37 @@ def test_a_comparison_is_a_table_lines_of_text_and_a_document(bpe_backpack: Any)
     assert [row[0] for row in rows][1:3] == ["The", "␣cat"]
     assert [float(row[-1]) for row in rows] == pytest.approx(compared.exact, abs=1e-4)
     checks = "\n".join(compared.checks())
-    for part in ("␣the minus ␣sat", "occlusion: sum", "gap", "rank correlation", "exact: sum"):
+    for part in ("␣the minus that of ␣sat", "occlusion: sum", "gap", "rank correlation", "exact: sum"):
         assert part in checks
     document = compared.document()
     assert set(document["methods"]) == set(METHODS)
     assert document["methods"]["occlusion"]["rank_correlation"] == compared.correlations["occlusion"]
     assert document["exact"] == compared.exact.tolist()
     assert "<table>" in compared._repr_html_()
+
+
+@pytest.mark.parametrize("versus", [None, "sat"])
+def test_attributions_and_contributions_explain_the_same_logit(bpe_backpack: Any, versus: str | None) -> None:
+    text, target = "The cat saw the cat", "the"
+    contributions = bpe_backpack.contributions(text, target, versus)
+    compared = bpe_backpack.compare_attributions(text, target, versus)
+    np.testing.assert_allclose(compared.exact, contributions.centred.sum(axis=1))
+    assert compared.bias == pytest.approx(contributions.bias)
+    assert compared.score == pytest.approx(contributions.logit, abs=1e-4)
+    document, explained = compared.document(), contributions.document()
+    assert document["positions"] == explained["positions"] == list(range(6))
+    assert document["logit"] == pytest.approx(explained["logit"], abs=1e-4)
+    assert explained["bias"] == pytest.approx(sum(explained["bias_parts"].values()))
+    # In the table, the sum of the words and the rest minus the gap are the logit, for every method.
+    sums = {name: np.array(values, float) for name, *values in compared.sums()}
+    words, rest, gap, score = sums.values()
+    assert list(sums) == ["(sum of words)", "(baseline; exact: bias)", "(completeness gap)", "(logit)"]
+    np.testing.assert_allclose(words + rest - gap, score, atol=3e-4)
+    assert gap[-1] == pytest.approx(0, abs=1e-4)
+    raw = compare_methods(find_logit(bpe_backpack, text, target, versus), ("gradient",), raw=True)
+    assert raw.exact is not None
+    np.testing.assert_allclose(raw.exact, contributions.values.sum(axis=1))
+    assert raw.bias == contributions.constant == 0
 
 
 def test_without_senses_there_are_no_exact_values(lstm: Any) -> None:

@@ -1,5 +1,6 @@
 """Contributions: those of all senses of all words sum to a logit of a Backpack."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 import torch
 
 from satchel.errors import RunError
-from satchel.inspection.contributions import Contributions, above_mean, by_position, project
+from satchel.inspection.contributions import Contributions, by_position, project
 from satchel.inspection.targets import logit
 from satchel.models.backpack import Backpack
 from satchel.models.settings import Pooling
+from satchel.nn.inference import inference
+from satchel.nn.sites import recording
 from satchel.tasks.classification import ClassificationNetwork
 from satchel.tasks.language import LanguageNetwork
 from satchel.tasks.tagging import TaggingNetwork
@@ -25,11 +28,11 @@ KINDS = ["backpack", "mean of senses", "lstm backpack", "uniform backpack", "tab
 def check(contributions: Contributions, score: float, words: int, senses: int) -> None:
     """Check the shapes, and that both decompositions sum to the score."""
     assert contributions.values.shape == contributions.centred.shape == (words, senses)
-    assert contributions.shared.shape == (senses,)
+    assert contributions.positions == tuple(range(words)) or not contributions.words
     tolerance = 1e-6 * (np.abs(contributions.values).sum() + abs(contributions.constant))
     assert contributions.logit == pytest.approx(score, abs=tolerance)
-    centred = contributions.centred.sum() + contributions.bias + contributions.constant
-    assert centred == pytest.approx(score, abs=tolerance)
+    assert contributions.centred.sum() + contributions.bias == pytest.approx(score, abs=tolerance)
+    assert sum(contributions.bias_parts.values()) == pytest.approx(contributions.bias, abs=tolerance)
     assert words == 0 or np.abs(contributions.values).sum() > 1e-6
 
 
@@ -96,8 +99,32 @@ def test_contributions_at_a_position_are_those_of_the_text_up_to_it(name: str) -
         assert not values_TSN[stop - 1, stop:].any()
     with torch.no_grad():
         logits_TV = network(torch.from_numpy(IDS[:-1])[None])[0]
-        above_mean_T = logits_TV[range(9), IDS[1:]] - logits_TV.mean(dim=-1)
-    np.testing.assert_allclose(by_position(network, IDS).sum(axis=(1, 2)), above_mean_T, atol=1e-5)
+    np.testing.assert_allclose(by_position(network, IDS).sum(axis=(1, 2)), logits_TV[range(9), IDS[1:]], atol=1e-5)
+    last = contributions_of(network, IDS[:9], IDS[9]).centred
+    centred = by_position(network, IDS, means_ND=encoder.mean_senses())[-1]
+    np.testing.assert_allclose(centred, last, atol=1e-5 * np.abs(last).sum())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_centred_contributions_follow_their_definition(name: str) -> None:
+    encoder = large(name, causal=True)
+    network = LanguageNetwork(encoder).eval()
+    with inference(encoder), recording(encoder, "senses", "sense_weights") as recorded:
+        encoder.encode(torch.from_numpy(IDS)[None])
+    w_SN = recorded["sense_weights"][0][0, :, -1].T.double().numpy() * encoder.scale
+    c_SND = recorded["senses"][0][np.unique(IDS, return_inverse=True)[1]].double().numpy()
+    m_ND = encoder.lookup(torch.arange(encoder.embedding.num_embeddings)).double().mean(dim=0).numpy()
+    outputs_VD = network.head.weight.detach().double().numpy()
+    e_D, u_D = outputs_VD[3], outputs_VD.mean(axis=0)
+    result = contributions_of(network, IDS, 3)
+    tolerance = {"atol": 1e-6 * np.abs(result.values).sum()}
+    np.testing.assert_allclose(result.values, w_SN * (c_SND @ e_D), **tolerance)
+    np.testing.assert_allclose(result.centred, w_SN * ((c_SND - m_ND) @ (e_D - u_D)), **tolerance)
+    np.testing.assert_allclose(result.shared_senses, (w_SN.sum(axis=0) * (m_ND @ (e_D - u_D))).sum(), **tolerance)
+    np.testing.assert_allclose(result.mean_logit, (w_SN * (c_SND @ u_D)).sum(), **tolerance)
+    versus = contributions_of(network, IDS, 3, 5)
+    np.testing.assert_allclose(versus.centred, w_SN * ((c_SND - m_ND) @ (e_D - outputs_VD[5])), **tolerance)
+    assert versus.mean_logit == 0
 
 
 def test_only_the_logits_of_a_backpack_are_sums_over_senses(folder: Path) -> None:
@@ -112,20 +139,32 @@ def test_only_the_logits_of_a_backpack_are_sums_over_senses(folder: Path) -> Non
 
 def contributions_to(target: str, value: float) -> Contributions:
     values = np.array([[value, 1.0], [-2.0, 0.5]])
-    return Contributions(("a", "b"), target, None, values, values - 1, np.full(2, 2.0), constant=value)
+    return Contributions(("a", "b"), target, None, values, values - 1, 3.0, 1.0, constant=value)
 
 
 def test_a_difference_of_contributions_is_that_of_all_parts() -> None:
     first, second = contributions_to("x", 3.0), contributions_to("y", 1.0)
     difference = first - second
     assert (difference.target, difference.versus) == ("x", "y")
-    assert difference.values.tolist() == [[2, 0], [0, 0]]
+    assert difference.values.tolist() == difference.centred.tolist() == [[2, 0], [0, 0]]
     assert difference.logit == first.logit - second.logit == 4
-    assert difference.bias == 0
-    centred = above_mean([first, second])
-    assert [each.logit for each in centred] == [2, -2]
-    assert [each.target for each in centred] == ["x", "y"]
+    assert difference.bias_parts == {"shared_senses": 0, "mean_logit": 0, "constant": 2}
 
 
 def test_the_largest_contributions_are_sorted_by_magnitude() -> None:
-    assert contributions_to("x", 3.0).largest(2) == [("a", 0, 3.0), ("b", 0, -2.0)]
+    contributions = contributions_to("x", 3.0)
+    assert contributions.decomposition(raw=True).largest(2) == [("a", 0, 0, 3.0), ("b", 1, 0, -2.0)]
+    assert contributions.decomposition().largest(2) == [("b", 1, 0, -3.0), ("a", 0, 0, 2.0)]
+
+
+def test_displays_are_centred_with_the_bias_as_a_row_and_state_the_sum() -> None:
+    contributions = contributions_to("x", 3.0)
+    page = contributions._repr_html_()
+    assert "logit +5.5000 = centred contributions -1.5000 + bias +7.0000" in page
+    assert (
+        contributions.decomposition(raw=True).summary == "logit +5.5000 = raw contributions +2.5000 + head bias +3.0000"
+    )
+    for raw, bias in ((False, 7.0), (True, 3.0)):
+        cells = json.dumps(contributions.picture(raw=raw).spec())
+        assert f"{bias:+.2f}" in cells
+        assert "bias" in cells

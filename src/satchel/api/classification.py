@@ -144,9 +144,15 @@ class Classifier(LabelModel):
 
     def contributions(self, text: str) -> "list[Contributions]":
         """Return the contribution of each sense of each word to the logit of each label, in the order of `labels`."""
-        from satchel.inspection.contributions import label_contributions
+        return self.explainer()(text)
 
-        return label_contributions(self, text)
+    def explainer(self) -> "Callable[[str], list[Contributions]]":
+        """Return `contributions` for several texts: the means over the vocabulary are computed once."""
+        from satchel.inspection.contributions import label_contributions
+        from satchel.inspection.subject import backpack_of
+
+        means_ND = backpack_of(self).mean_senses()
+        return lambda text: label_contributions(self, text, means_ND)
 
     def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
         """Return the prediction for each text, in order, reading at most `batch` texts ahead."""

@@ -185,15 +185,17 @@ class Model(ABC):
         target: str | None = None,
         versus: str | None = None,
         progress: Progress = silent,
+        *,
+        raw: bool = False,
     ) -> "list[Total]":
         """Return the contributions of senses summed over a file, by `word`, `sense`, `position` or several of them.
 
-        For language models to the logits of the next tokens, or to that of `target`, minus the mean over the vocabulary
-        or that of `versus`; for classifiers to the logit of each label, minus the mean over labels.
+        For language models to the logits of the next tokens, or to that of `target`, minus that of `versus`; for
+        classifiers to the logit of each label. They are centred, or with `raw` the raw ones.
         """
         from satchel.inspection.aggregate import contribution_totals
 
-        return contribution_totals(self, data, by, target, versus, progress)
+        return contribution_totals(self, data, by, target, versus, progress, raw=raw)
 
     @property
     def vectors(self) -> "WordVectors":

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from satchel.charts.embeddings import embedding_map, position_encodings
     from satchel.charts.figures import Figure as Figure
     from satchel.charts.heads import head_ablation, head_lines, heads_by_pattern, heads_grid
-    from satchel.charts.predictions import attribution, logit_lens, sense_bars, sense_contributions
+    from satchel.charts.predictions import attribution, logit_lens, sense_contributions, sense_weights
     from satchel.charts.strips import order_strip, surprise_strip
 
 __all__ = [
     "alignment", "attention_map", "attention_maps", "attribution", "comparison", "cost_by_order",
     "dot_products_by_distance", "embedding_map", "gradient_norms", "head_ablation", "head_lines", "heads_by_pattern",
-    "heads_grid", "line_chart", "logit_lens", "mask", "order_strip", "position_encodings", "sense_bars",
-    "sense_contributions", "surprise_strip", "training_curves",
+    "heads_grid", "line_chart", "logit_lens", "mask", "order_strip", "position_encodings", "sense_contributions",
+    "sense_weights", "surprise_strip", "training_curves",
 ]  # fmt: skip
 # Modules with these functions. They are loaded on first use: importing altair takes 0.4 s.
 _MODULES = ("attention", "curves", "embeddings", "heads", "predictions", "strips")

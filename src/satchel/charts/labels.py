@@ -52,6 +52,10 @@ class Labels:
     def __len__(self) -> int:
         return len(self.short)
 
+    def with_row(self, name: str) -> "Labels":
+        """Return the labels followed by one more."""
+        return Labels([*self.short, name], [*self.full, name], self.are_numbers)
+
     def parameters(self, axis: Literal["rows", "columns"]) -> list[alt.Parameter]:
         """Return the labels as chart parameters, `rows` and `full_rows`."""
         return [alt.param(name=axis, value=self.short), alt.param(name=f"full_{axis}", value=self.full)]

@@ -4,102 +4,111 @@ Shapes: L layers, T tokens.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import altair as alt
 import numpy as np
 import numpy.typing as npt
 
-from satchel.charts.arrays import largest_magnitude, matrix, rounded, to_array
+from satchel.charts.arrays import Numbers, largest_magnitude, matrix, to_array
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import Cells, ColourScale, cell_side, heatmap
-from satchel.charts.labels import full_text, label, name_labels, number_labels, token_labels
-from satchel.charts.themes import Theme
+from satchel.charts.labels import Labels, full_text, label, name_labels, number_labels, token_labels
 
-# Maximum number of senses with a colour; the senses with the lowest total weights share one more colour.
-MAX_COLOURS = 7
+# Maximum number of rows of words; of longer texts, the words with the largest values are shown.
+MAX_ROWS = 60
+# Maximum number of columns that are wide enough for numbers.
+MAX_WIDE_COLUMNS = 20
 # Maximum number of tokens with predictions printed in the cells; tooltips always show them.
 MAX_PRINTED = 40
 
 
-def sense_contributions(tokens: Sequence[str], values: npt.ArrayLike, title: str) -> Figure:
-    """Return the contribution of each sense (column) of each token (row) to a logit: blue raises, orange lowers it."""
-    array = to_array(values).astype(np.float64)
-    senses = array.shape[1] if array.ndim == 2 else 0
+def sense_contributions(
+    tokens: Sequence[str],
+    values: npt.ArrayLike,
+    title: str,
+    *,
+    bias: float | None = None,
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Return the contribution of each sense (column) of each token (row) to a logit: blue raises, orange lowers it.
+
+    The first column has the sum over senses. `bias`, the rest of the logit, is the last row.
+    """
+    array = matrix(values, len(tokens))
+    by_sense = np.concatenate([array.sum(axis=1, keepdims=True), array], axis=1)
+    rows, shown, largest, note = _largest_rows(tokens, by_sense)
+    scale = ColourScale("contribution (logits)", largest, signed=True)
+    texts = [[f"{row[0]:+.2f}", *[""] * array.shape[1]] for row in shown]
+    if bias is not None:
+        # Without senses, and not part of the colour scale: the bias may be far larger than the contributions.
+        shown = np.concatenate([shown, [[bias, *[np.nan] * array.shape[1]]]])
+        rows, texts = rows.with_row("bias"), [*texts, [f"{bias:+.2f}", *[""] * array.shape[1]]]
+    names = ["total", *map(str, range(array.shape[1]))]
     return heatmap(
-        token_labels(tokens),
-        number_labels(senses),
-        [Cells(array)],
-        ColourScale("contribution (logits)", largest_magnitude(array), signed=True),
+        rows,
+        Labels(names, ["all senses", *names[1:]]),
+        [Cells(shown, texts)],
+        scale,
         title,
-        axes=("token", "sense"),
+        axes=("word", "sense"),
+        notes=[note, *notes],
+        cell=(44, 22) if len(names) <= MAX_WIDE_COLUMNS else (cell_side(len(names)), 20),
     )
 
 
 def attribution(
-    tokens: Sequence[str], methods: Mapping[str, npt.ArrayLike], title: str = "Attribution per token"
+    tokens: Sequence[str],
+    methods: Mapping[str, npt.ArrayLike],
+    title: str = "Attribution by word",
+    *,
+    notes: Sequence[str] = (),
 ) -> Figure:
-    """Return the attribution of each token (column) by each method (row).
-
-    Methods have different units: the colours of each row are relative to its largest magnitude.
-    """
-    values = matrix([list(to_array(row)) for row in methods.values()], len(methods), len(tokens))
-    largest = np.array([largest_magnitude(row) or 1.0 for row in values]).reshape(-1, 1)
+    """Return the attribution of a logit to each token (row) by each method (column), on one colour scale."""
+    values = matrix([list(to_array(each)) for each in methods.values()], len(methods), len(tokens)).T
+    rows, shown, largest, note = _largest_rows(tokens, values)
     return heatmap(
+        rows,
         name_labels(list(methods), 32),
-        token_labels(tokens),
-        [Cells(values / largest, tooltips={"attribution": [[f"{value:+.4g}" for value in row] for row in values]})],
-        ColourScale("relative to row", 1.0, signed=True),
+        [Cells(shown, [[f"{value:+.2f}" for value in row] for row in shown])],
+        ColourScale("attribution (logits)", largest, signed=True),
         title,
-        axes=("method", "token"),
+        axes=("word", "method"),
+        notes=[note, *notes],
+        cell=(92, 22),
     )
 
 
-def sense_bars(tokens: Sequence[str], weights: npt.ArrayLike, title: str = "Sense weights per token") -> Figure:
-    """Return one bar per token, stacked by sense; the senses with the largest total weight have their own colour."""
+def sense_weights(tokens: Sequence[str], weights: npt.ArrayLike, title: str = "Sense weights by word") -> Figure:
+    """Return the weight of each sense (column) of each token (row)."""
     values = matrix(weights, len(tokens))
-    senses = values.shape[1]
-    totals = np.nansum(np.where(np.isfinite(values), np.abs(values), 0.0), axis=0)
-    coloured = MAX_COLOURS if senses > MAX_COLOURS + 1 else senses
-    largest = sorted(np.argsort(-totals, kind="stable")[:coloured].tolist())
-    names = [*map(str, largest), *["others"] * (len(largest) < senses)]
-    groups = {sense: group for group, sense in enumerate(largest)}
-    records: list[dict[str, Any]] = [
-        {"row": row, "group": groups.get(sense, len(largest)), "sense": sense, "weight": weight}
-        for row, weights_N in enumerate(rounded(values))
-        for sense, weight in enumerate(weights_N)
-        if weight
-    ]
-    rows = token_labels(tokens)
-    step = max(10, min(20, 1400 // max(1, len(rows))))
+    rows, shown, largest, note = _largest_rows(tokens, values)
+    sums = values.sum(axis=0)
+    total = f"{sums.mean():.3g}" if sums.size and np.allclose(sums, sums[0], rtol=1e-3) else ""
+    return heatmap(
+        rows,
+        number_labels(values.shape[1]),
+        [Cells(shown, [[f"{value:.2f}" for value in row] for row in shown])],
+        ColourScale("sense weight", largest),
+        title,
+        axes=("word", "sense"),
+        notes=[note, f"the weights of each sense sum to {total} over the words" if total else ""],
+        cell=(34, 22) if values.shape[1] <= MAX_WIDE_COLUMNS else (cell_side(values.shape[1]), 20),
+    )
 
-    def draw(theme: Theme, stretch: float) -> alt.Chart:
-        colours = alt.Scale(domain=list(range(len(names))), range="category")
-        chart: alt.Chart = (
-            alt.Chart({"values": records})
-            .transform_calculate(token="full_rows[datum.row]")
-            .mark_bar(aria=False, height=alt.RelativeBandSize(0.8))
-            .encode(
-                x=alt.X(
-                    "weight:Q",
-                    title="sense weight",
-                    stack="zero",
-                    axis=alt.Axis(tickCount=5),
-                    scale=alt.Scale(nice=False),
-                ),
-                y=rows.y(theme, step * theme.cell_scale),
-                order=[alt.Order("group:Q"), alt.Order("sense:Q")],
-                color=alt.Color(
-                    "group:N", title="sense", scale=colours, legend=alt.Legend(labelExpr="senses[datum.value]")
-                ),
-                tooltip=["token:N", "sense:O", alt.Tooltip("weight:Q", format=".4~g")],
-            )
-            .properties(width=420 * theme.plot_scale * stretch, height=alt.Step(step * theme.cell_scale))
-            .add_params(*rows.parameters("rows"), alt.param(name="senses", value=names))
-        )
-        return chart
 
-    return Figure(draw, title)
+def _largest_rows(tokens: Sequence[str], values: Numbers) -> tuple[Labels, Numbers, float, str]:
+    """Return the labels and values of at most MAX_ROWS rows, their largest magnitude, and a note if there are more.
+
+    Of a long text, the rows with the largest magnitudes are returned in their order, and the sum of all others.
+    """
+    labels, largest = token_labels(tokens), largest_magnitude(values)
+    if len(values) <= MAX_ROWS:
+        return labels, values, largest, ""
+    order = np.argsort(-np.abs(np.nan_to_num(values)).max(axis=1), kind="stable")
+    kept, others = np.sort(order[: MAX_ROWS - 1]), order[MAX_ROWS - 1 :]
+    chosen = Labels([labels.short[row] for row in kept], [labels.full[row] for row in kept])
+    note = f"the {len(kept)} of {len(values):,} words with the largest values, and the sum of the other words"
+    rows = np.concatenate([values[kept], values[others].sum(axis=0, keepdims=True)])
+    return chosen.with_row(f"{len(others):,} other words"), rows, largest, note
 
 
 def logit_lens(

@@ -18,6 +18,12 @@ Command = Callable[..., Any]
 
 Run = Annotated[str, Argument(metavar="RUN", help="Run folder of a trained model.")]
 Text = Annotated[str | None, Argument(metavar="TEXT", help="Input text in quotes, or - to read standard input.")]
+Raw = Annotated[
+    bool,
+    Option(
+        "--raw", help="Backpacks: show raw contributions and the bias of the head instead of centred contributions."
+    ),
+]
 AsJson = Annotated[bool, Option("--json", help="Print the result as one JSON document.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing run folder.")]
 RunOut = Annotated[Path, Option("-o", "--out", help="Run folder to write.")]

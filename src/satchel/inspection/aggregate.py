@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from satchel.data.batches import Ints
 from satchel.errors import SettingsError
-from satchel.inspection.contributions import above_mean, by_position, label_contributions
+from satchel.inspection.contributions import by_position, label_contributions
 from satchel.inspection.senses import SAMPLED_TOKENS, sample_pieces
 from satchel.inspection.subject import backpack_of, unsupported
 from satchel.inspection.targets import next_token
@@ -87,17 +88,19 @@ def contribution_totals(
     target: str | None = None,
     versus: str | None = None,
     progress: Progress = silent,
+    *,
+    raw: bool = False,
 ) -> list[Total]:
-    """Return the summed contributions in a file, the largest first.
+    """Return the summed contributions in a file, centred or `raw` (see `Contributions`), the largest first.
 
     For a language model (with a method `tokens_of`), contributions to the logits of the next tokens or to that of
-    `target`, minus the mean over the vocabulary or that of `versus`, on a sample of the file. For a classifier (with a
-    method `texts_of`), contributions to the logit of each label, minus the mean over labels.
+    `target`, minus that of `versus`, on a sample of the file. For a classifier (with a method `texts_of`),
+    contributions to the logit of each label.
     """
     totals = Totals(by)
-    backpack_of(subject)
+    means_ND = backpack_of(subject).mean_senses()
     if subject.task == "lm":
-        _add_next_tokens(totals, subject, data, target, versus, progress)
+        _add_next_tokens(totals, subject, data, target, versus, None if raw else means_ND, progress)
     elif subject.task != "classify":
         raise unsupported(subject, "has no summed contributions", "use a language model or a classifier")
     elif target is not None or versus is not None:
@@ -106,13 +109,20 @@ def contribution_totals(
         texts = subject.texts_of(data)
         for number, text in enumerate(texts):
             progress("summing contributions", number / len(texts))
-            for each in above_mean(label_contributions(subject, text)):
-                totals.add(each.words, each.values, np.arange(len(each.words)), label=each.target)
+            for each in label_contributions(subject, text, means_ND):
+                values_WN = each.decomposition(raw=raw).values
+                totals.add(each.words, values_WN, np.array(each.positions, np.int64), label=each.target)
     return totals.listed()
 
 
 def _add_next_tokens(
-    totals: Totals, subject: Any, data: str | Path, target: str | None, versus: str | None, progress: Progress
+    totals: Totals,
+    subject: Any,
+    data: str | Path,
+    target: str | None,
+    versus: str | None,
+    means_ND: Tensor | None,
+    progress: Progress,
 ) -> None:
     tokenizer, longest = subject.tokenizer, backpack_of(subject).context
     pieces = sample_pieces(subject.tokens_of(data), tokenizer.boundary, longest, SAMPLED_TOKENS, following=1)
@@ -123,7 +133,7 @@ def _add_next_tokens(
         if not words:
             continue
         names, starts = [word.text for word in words], np.array([word.start for word in words])
-        values_TSN = by_position(subject.network, piece, target_id, versus_id)
+        values_TSN = by_position(subject.network, piece, target_id, versus_id, means_ND)
         if "position" not in totals.by:
             totals.add(names, np.add.reduceat(values_TSN.sum(axis=0), starts), starts)
             continue

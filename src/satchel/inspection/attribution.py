@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from satchel import charts
 from satchel.charts import html
 from satchel.errors import SettingsError
 from satchel.evaluation.similarity import spearman
@@ -30,6 +31,8 @@ from satchel.text.windows import Window
 
 Method = Literal["occlusion", "gradient", "integrated"]
 METHODS: tuple[Method, ...] = get_args(Method)
+# Column of the exact contributions of a Backpack.
+EXACT = "exact"
 # Reference embedding: the mean of the embedding matrix, or the average result over a fixed sample of its rows.
 Instead = Literal["mean", "words"]
 INSTEADS: tuple[Instead, ...] = get_args(Instead)
@@ -57,6 +60,11 @@ class _OfLogit:
     def words(self) -> tuple[str, ...]:
         """The words of the text."""
         return tuple(word.text for word in self.explained.words)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Index of each word in the text, from 0."""
+        return tuple(range(len(self.words)))
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -158,36 +166,74 @@ class ComparedAttributions(_OfLogit):
     def by_method(self) -> dict[str, Floats]:
         """The values by word of each method, and of `exact`."""
         values: dict[str, Floats] = {each.method: each.values for each in self.methods}
-        return values if self.exact is None else {**values, "exact": self.exact}
+        return values if self.exact is None else {**values, EXACT: self.exact}
+
+    @property
+    def title(self) -> str:
+        """Title of charts."""
+        return f"Attribution of the logit of {self._name} to words"
+
+    @property
+    def _name(self) -> str:
+        versus = "" if self.versus is None else f" minus that of {visible(self.versus, spaces=True)}"
+        return visible(self.target, spaces=True) + versus
+
+    def only(self, method: str) -> "ComparedAttributions":
+        """Return the result of one method, or of the exact contributions."""
+        chosen = tuple(each for each in self.methods if each.method == method)
+        return replace(self, methods=chosen, exact=self.exact if method == EXACT else None)
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns of `rows`."""
+        """The names of the columns of `rows` and `sums`."""
         return ["word", *self.by_method]
 
     def rows(self) -> list[list[str]]:
         """Return a table row for each word: the word and its value by each method."""
-        return [
-            [visible(word, spaces=True), *(f"{value:+.4f}" for value in values)]
-            for word, *values in zip(self.words, *self.by_method.values(), strict=True)
-        ]
+        words = [visible(word, spaces=True) for word in self.words]
+        return [_row(*row) for row in zip(words, *self.by_method.values(), strict=True)]
+
+    def sums(self) -> list[list[str]]:
+        """Return table rows for each method: sum of the values, the rest of the logit, completeness gap, and logit.
+
+        The rest is the logit with reference embeddings; for the exact contributions it is their bias. The sum and the
+        rest minus the gap are the logit.
+        """
+        sums = {name: float(values.sum()) for name, values in self.by_method.items()}
+        rests = {name: self.bias if name == EXACT else self.baseline for name in sums}
+        parts = {
+            "(sum of words)": sums,
+            "(baseline; exact: bias)" if EXACT in sums else "(baseline)": rests,
+            "(completeness gap)": {name: sums[name] + rests[name] - self.score for name in sums},
+            "(logit)": dict.fromkeys(sums, self.score),
+        }
+        return [_row(name, *values.values()) for name, values in parts.items()]
+
+    def picture(self) -> "charts.Figure":
+        """Return a heat map: words by methods."""
+        return charts.attribution(self.words, self.by_method, self.title, notes=[*self.checks(), *self.notes])
 
     def checks(self) -> list[str]:
         """Return lines of text: score and baseline, the completeness of each method, the rank correlations."""
-        versus = "" if self.versus is None else f" minus {visible(self.versus, spaces=True)}"
-        name = visible(self.target, spaces=True) + versus
-        lines = [f"logit of {name}: {self.score:+.4f}; with reference embeddings: {self.baseline:+.4f}"]
+        lines = [f"logit of {self._name}: {self.score:+.4f}; with reference embeddings: {self.baseline:+.4f}"]
         lines += [each.check() for each in self.methods]
         if self.exact is not None:
             lines.append(f"exact: sum {self.exact.sum():+.4f}; the logit is this plus the bias {self.bias:+.4f}")
+            if self.versus is None:
+                lines.append(
+                    "the mean logit of all classes belongs to the bias of exact; versus excludes it everywhere"
+                )
             correlations = ", ".join(f"{method} {value:.2f}" for method, value in self.correlations.items())
-            lines.append(f"rank correlation with the exact contributions: {correlations}")
+            lines += [f"rank correlation with the exact contributions: {correlations}"] if correlations else []
         return lines
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look attribution --json`."""
         return {
-            **json_fields(self, "words", "target", "versus", "score", "baseline", "exact", "notes", "window"),
+            **json_fields(
+                self, "words", "positions", "target", "versus", "score", "baseline", "exact", "notes", "window"
+            ),
+            "logit": self.score,
             "methods": {
                 each.method: {
                     **json_fields(each, "values", "tokens", "token_values", "gap", "steps"),
@@ -199,19 +245,32 @@ class ComparedAttributions(_OfLogit):
         }
 
     def _repr_html_(self) -> str:
-        return html.table(self.columns, self.rows()) + html.lines([*self.checks(), *self.notes])
+        return html.table(self.columns, [*self.rows(), *self.sums()]) + html.lines([*self.checks(), *self.notes])
+
+
+def _row(name: str, *values: float) -> list[str]:
+    return [name, *(f"{value:+.4f}" for value in values)]
 
 
 def compare_methods(
-    explained: Logit, methods: Sequence[Method] = METHODS, *, instead: Instead = "mean", steps: int | None = None
+    explained: Logit,
+    methods: Sequence[Method] = METHODS,
+    *,
+    instead: Instead = "mean",
+    steps: int | None = None,
+    raw: bool = False,
 ) -> ComparedAttributions:
-    """Return the attributions of a logit by several methods and, for a Backpack, its exact contributions."""
+    """Return the attributions of a logit by several methods and, for a Backpack, its exact contributions.
+
+    The contributions are centred, or with `raw` the raw ones.
+    """
     attributions = tuple(attribute(explained, method, instead=instead, steps=steps) for method in methods)
     compared = ComparedAttributions(explained, attributions[0].score, attributions[0].baseline, attributions)
     if not isinstance(explained.encoder, Backpack):
         return compared
     (exact,) = project([explained])
-    return replace(compared, exact=exact.centred.sum(axis=1), bias=exact.bias + exact.constant)
+    shown = exact.decomposition(raw=raw)
+    return replace(compared, exact=shown.values.sum(axis=1), bias=shown.bias)
 
 
 def attribute(

@@ -36,14 +36,16 @@ Target = str | int | tuple[int, str]
 class Logit:
     """A logit, or a difference of two logits, as a linear function of the encodings of a text.
 
-    Its value is the sum over positions of weights_T * (encoding . direction_D), plus `constant`. `words` groups the
-    tokens into words; without words each token stands for itself. `window` are the tokens of the text that are used.
+    Its value is the sum over positions of weights_T * (encoding . direction_D), plus `constant`. `mean_D` is the mean
+    direction over all classes, which does not affect the softmax; zeros for a difference. `words` groups the tokens
+    into words; without words each token stands for itself. `window` are the tokens of the text that are used.
     """
 
     encoder: Encoder
     ids_T: Tensor
     weights_T: Tensor
     direction_D: Tensor
+    mean_D: Tensor
     constant: float
     window: Window
     target: str = ""
@@ -63,16 +65,18 @@ def logit(network: Any, ids_T: Ids, target: int, versus: int | None = None, posi
     A classification network pools all positions; other networks compute the logit at one `position`.
     """
     direction_D, constant = _row(network.head, target)
+    mean_D = network.head.weight.detach().mean(dim=0, dtype=torch.float64)
     if versus is not None:
         versus_D, versus_constant = _row(network.head, versus)
         direction_D, constant = direction_D - versus_D, constant - versus_constant
+        mean_D = torch.zeros_like(mean_D)
     ids = torch.as_tensor(np.asarray(ids_T, np.int64), device=direction_D.device)
     if pooling := getattr(network, "pooling", None):
         weights_T = direction_D.new_full(ids.shape, share(len(ids), pooling))
     else:
         weights_T = direction_D.new_zeros(ids.shape)
         weights_T[position] = 1
-    return Logit(network.encoder, ids, weights_T, direction_D, constant, whole_window(len(ids)))
+    return Logit(network.encoder, ids, weights_T, direction_D, mean_D, constant, whole_window(len(ids)))
 
 
 def _row(head: Any, number: int) -> tuple[Tensor, float]:

@@ -24,6 +24,7 @@ def test_contributions_sum_to_the_logit_and_tokens_of_a_word_are_merged(cli: Cli
     values = np.array(result["values"])
     assert values.sum() == pytest.approx(result["logit"], abs=1e-6)
     assert np.array(result["centred"]).sum() + result["bias"] == pytest.approx(result["logit"], abs=1e-6)
+    assert result["positions"] == [0, 1, 2, 3, 4]
     ids = np.array([model.tokenizer.boundary, *model.tokenizer.encode("The cats saw the").ids])
     dog, log = (int(model.tokenizer.encode(word).ids[0]) for word in (" dog", " log"))
     assert project([targets.logit(model.network, ids, dog, log)])[0].logit == pytest.approx(result["logit"])
@@ -47,7 +48,11 @@ def test_contributions_are_drawn_and_printed(cli: Cli, backpack: Path, tmp_path:
         assert (tmp_path / f"map{ending}").stat().st_size > 1000
     code, printed, _ = cli("look", "contributions", backpack, "The cat sat")
     assert code == 0
-    assert "the sum of" in printed
+    assert "(bias)" in printed
+    code, printed, messages = cli("look", "contributions", backpack, "The cat sat", "--raw")
+    assert code == 0
+    assert "(head bias)" in printed
+    assert "raw contributions" in messages
     code, printed, _ = cli("look", "senses", backpack, "The cat sat")
     assert code == 0
     assert "sat" in printed

@@ -1,14 +1,15 @@
 """`satchel look contributions`, `attribution` and `senses`: parts of a score by word, sense and method."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Option
 
 from satchel.charts import terminal
 from satchel.cli.look.options import Start
-from satchel.cli.options import Run, Text, check_choice, read_text
+from satchel.cli.options import Raw, Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import SettingsError
@@ -44,10 +45,12 @@ def contributions(
         str, Option(help="With --data, group the sums by word, sense, position, or several separated by commas.")
     ] = "word,sense",
     start: Start = None,
+    raw: Raw = False,
 ) -> View:
-    """Print or draw the contribution of each sense of each word to a logit of a Backpack; they sum exactly to it.
+    """Print or draw the contribution of each sense of each word to a logit of a Backpack.
 
-    With --data, -o writes a table (.csv, .tsv, .jsonl).
+    Contributions are centred: the mean output vector of all classes and the mean sense vector of all tokens are
+    subtracted. With the bias they sum exactly to the logit. With --data, -o writes a table (.csv, .tsv, .jsonl).
     """
     from satchel import api
     from satchel.inspection.contributions import contributions as explain
@@ -57,23 +60,27 @@ def contributions(
         if text is not None:
             raise SettingsError("TEXT and --data exclude each other", "give one of them")
         with Progress() as progress:
-            totals = model.contribution_totals(data, by.split(","), target, versus, progress)
+            totals = model.contribution_totals(data, by.split(","), target, versus, progress, raw=raw)
         return _totals_view(totals)
     if model.settings.task == "translate":
         raise SettingsError("contributions of a translator are an alignment", "use `satchel look alignment`")
     result = explain(model, read_text(text), target, versus, start)
-    return View(result.picture, result.document, lambda: show_contributions(result))
+    return View(lambda: result.picture(raw=raw), result.document, lambda: show_contributions(result, raw))
 
 
-def show_contributions(result: "Contributions") -> None:
+def show_contributions(result: "Contributions", raw: bool = False) -> None:
     """Print the logit, the words coloured by their contributions, and the largest contributions of senses."""
+    shown = result.decomposition(raw=raw)
     message(*result.notes)
-    print(f"{result.title}: {result.logit:.4f}, the sum of the contributions and the bias {result.constant:+.4f}")
-    print_drawing(terminal.tinted_text(result.words, result.values.sum(axis=1)))
+    print(f"{result.title}: {result.logit:.4f}")
+    print_drawing(terminal.tinted_text(result.words, shown.values.sum(axis=1)))
     print()
-    print_table({"word": TOKEN, "sense": "d", "contribution": "+.4f"}, result.largest(MAX_ROWS))
-    if result.values.size > MAX_ROWS:
-        message(f"{result.values.size - MAX_ROWS:,} smaller contributions (--json prints all)")
+    rows: list[Sequence[object]] = [(visible(word, spaces=True), *place) for word, *place in shown.largest(MAX_ROWS)]
+    rows.append([f"({shown.bias_name})", None, None, shown.bias])
+    print_table({"word": TEXT, "position": "d", "sense": "d", "contribution": "+.4f"}, rows)
+    if shown.values.size > MAX_ROWS:
+        message(f"{shown.values.size - MAX_ROWS:,} smaller contributions (--json prints all)")
+    message(shown.summary)
 
 
 # --- sums over a file --------------------------------------------------------------------------------
@@ -133,33 +140,28 @@ def attribution(
         str, Option(help="Baseline that replaces a word: mean of all word vectors, or random words.")
     ] = "mean",
     start: Start = None,
+    raw: Raw = False,
 ) -> View:
-    """Print or draw the contribution of each word to the score of a token or label, by several attribution methods."""
-    from satchel import api, charts
+    """Print or draw the attribution of the logit of a token or label to the words of a text, by several methods."""
+    from satchel import api
     from satchel.inspection.attribution import INSTEADS, METHODS, Instead, compare_methods
     from satchel.inspection.targets import find_logit
 
     check_choice("--instead", instead, INSTEADS)
     chosen = [each for each in METHODS if method in (None, each)] or METHODS
     explained = find_logit(api.load(run), read_text(text), target, versus, start)
-    result = compare_methods(explained, chosen, instead=cast(Instead, instead))
-    values: dict[str, Any] = result.by_method
+    result = compare_methods(explained, chosen, instead=cast(Instead, instead), raw=raw)
     if method is not None:
-        check_choice("--method", method, list(values))
-        values = {method: values[method]}
-    minus = "" if result.versus is None else f" minus {visible(result.versus, spaces=True)}"
-    title = f"Contribution of each word to the score of {visible(result.target, spaces=True)}{minus}"
+        check_choice("--method", method, list(result.by_method))
+        result = result.only(method)
 
     def show() -> None:
         message(*result.notes)
-        print(title)
-        print_table(
-            {"word": TOKEN, **dict.fromkeys(values, "+.4f")},
-            zip(result.words, *values.values(), strict=True),
-        )
+        print(result.title)
+        print_table({"word": TEXT, **dict.fromkeys(result.by_method, ">")}, [*result.rows(), *result.sums()])
         message(*result.checks())
 
-    return View(lambda: charts.attribution(result.words, values, title).with_notes(result.notes), result.document, show)
+    return View(result.picture, result.document, show)
 
 
 # --- senses -----------------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ def senses(run: Run, text: Text = None, start: Start = None) -> View:
     message(*window.notes)
     columns = [("word", TOKEN), *((f"sense {sense}", ".2f") for sense in range(weights_WN.shape[1]))]
     return View(
-        lambda: charts.sense_bars(words, weights_WN).with_notes(window.notes),
+        lambda: charts.sense_weights(words, weights_WN).with_notes(window.notes),
         lambda: with_roles({"words": list(words), "weights": weights_WN.tolist(), "window": window.document()}),
         lambda: print_table(columns, [[word, *row] for word, row in zip(words, weights_WN, strict=True)]),
     )
