@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from satchel.charts.palette import DARK, LIGHT, rgb
-from satchel.text.display import safe, visible
+from satchel.text.display import safe, separator, visible
 
 # Opacity of the tint of the largest value: dark and light text both keep a contrast of 4.5:1.
 STRONGEST_TINT = 0.6
@@ -99,7 +99,7 @@ def tinted(words: Sequence[str], values: Sequence[float], notes: Sequence[str]) 
         if word.endswith("\n"):
             parts.append("<br>")
     more = len(words) - MAX_WORDS
-    return f"<div>{''.join(parts)}</div>{lines([f'and {more:,} more']) if more > 0 else ''}"
+    return f"<div>{separator(words).join(parts)}</div>{lines([f'and {more:,} more']) if more > 0 else ''}"
 
 
 def tint(value: float, largest: float) -> str:

@@ -13,7 +13,7 @@ from satchel.charts.figures import Figure
 from satchel.charts.heatmap import ColourScale
 from satchel.charts.labels import cut, full_text, label
 from satchel.charts.themes import MONOSPACE, Theme
-from satchel.text.display import visible
+from satchel.text.display import separator, visible
 
 # Width of the text, in pixels.
 WIDTH = 720
@@ -99,8 +99,7 @@ def _strip(
 def _layout(tokens: Sequence[str], line_length: int) -> list[tuple[int, int, str]]:
     """Return line, start column and text of each token; a token that ends with a line break ends its line."""
     placed, line, start = [], 0, 0
-    # Tokenizers of words drop the spaces between them.
-    gap = 0 if any(letter.isspace() for token in tokens for letter in token) else 1
+    gap = len(separator(tokens))
     for token in tokens:
         # Spaces are shown as spaces, except in tokens that would be invisible: white space or a combining character.
         is_visible = token.strip() and not unicodedata.combining(token[0])

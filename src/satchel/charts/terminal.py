@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from satchel.charts.palette import LIGHT, interpolated
 from satchel.charts.positions import with_positions
-from satchel.text.display import visible
+from satchel.text.display import separator, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -91,10 +91,8 @@ def tinted_text(words: Sequence[str], values: Sequence[float]) -> "Text":
     from rich.text import Text
 
     largest = _largest_magnitude(values)
-    # Tokenizers of words drop the spaces between them.
-    gap = "" if any(letter.isspace() for word in words for letter in word) else " "
     tinted = (Text(visible(word), _tint(float(value), largest)) for word, value in zip(words, values, strict=True))
-    return Text(gap).join(tinted)
+    return Text(separator(words)).join(tinted)
 
 
 def curve(points: Sequence[tuple[float, float]], name: str) -> str:

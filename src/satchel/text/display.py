@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,25 +32,37 @@ TOKEN_FIELDS = frozenset({"tokens", "words", "targets", "source", "target", "ver
 
 
 class Token(str):
-    """The text of a token, with its id and its role: `start`, `end`, `unknown`, or None for a token of text."""
+    """The text of a token, with its id and its role: `start`, `end`, `unknown`, or None for a token of text.
 
-    __slots__ = ("id", "role")
+    `is_word` states that the tokenizer drops the spaces between tokens.
+    """
+
+    __slots__ = ("id", "is_word", "role")
     id: int
     role: Role | None
+    is_word: bool
 
-    def __new__(cls, text: str, id_: int = -1, role: Role | None = None) -> "Token":
+    def __new__(cls, text: str, id_: int = -1, role: Role | None = None, is_word: bool = False) -> "Token":
         token = super().__new__(cls, text)
-        token.id, token.role = id_, role
+        token.id, token.role, token.is_word = id_, role, is_word
         return token
 
     def strip(self, characters: str | None = None, /) -> "Token":
         """Return the token without white space around its text."""
-        return Token(super().strip(characters), self.id, self.role)
+        return Token(super().strip(characters), self.id, self.role, self.is_word)
 
 
 def role_of(token: str | None) -> Role | None:
     """Return the role of a token; None for other text."""
     return token.role if isinstance(token, Token) else None
+
+
+def separator(tokens: Sequence[str]) -> str:
+    """Return the text between two tokens or words of a running text: a space if they do not contain the spaces."""
+    known = [token for token in tokens if isinstance(token, Token)]
+    if known:
+        return " " if any(token.is_word for token in known) else ""
+    return "" if any(letter.isspace() for token in tokens for letter in token) else " "
 
 
 def with_roles(fields: Mapping[str, Any]) -> dict[str, Any]:

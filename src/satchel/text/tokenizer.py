@@ -171,10 +171,12 @@ class Tokenizer:
         elif id_ == self.unknown:
             role = "unknown"
         if role is not None:
-            return Token(SPECIAL[role], id_, role)
-        if self.kind in BYTE_LEVEL:
-            return Token(self.bytes_of(id_).decode("utf-8", "backslashreplace"), id_)
-        return Token(self.spellings[id_], id_)
+            text = SPECIAL[role]
+        elif self.kind in BYTE_LEVEL:
+            text = self.bytes_of(id_).decode("utf-8", "backslashreplace")
+        else:
+            text = self.spellings[id_]
+        return Token(text, id_, role, self.kind == "word")
 
     def id_of(self, text: bytes) -> int | None:
         """Return the id of the token with exactly this UTF-8 text, or with these bytes; None if there is none."""
