@@ -63,3 +63,16 @@ def test_an_unknown_word_is_an_error(cli: Cli, verse: Path, tmp_path: Path) -> N
     assert "'zebra' is not in the vocabulary" in messages
     result = json_of(cli, "senses", tmp_path / "words", "cat")
     assert result["words"][0]["tokens"] == ["cat"]
+
+
+def test_senses_of_a_classifier_have_labels_with_scores(cli: Cli, backpack_classifier: Path) -> None:
+    (word,) = json_of(cli, "senses", backpack_classifier, "sick")["words"]
+    labels = {entry["word"] for entry in word["senses"][0]["promotes"]}
+    assert labels == set(satchel.load(backpack_classifier).labels)
+    code, printed, _ = cli("senses", backpack_classifier, "sick")
+    assert code == 0
+    assert "promotes (label and logit)" in printed
+    for sense in word["senses"]:
+        best, worst = sense["promotes"][0], sense["suppresses"][0]
+        assert f"{best['word']} {best['score']:+.3f}" in printed
+        assert f"{worst['word']} {worst['score']:+.3f}" in printed

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from satchel.text.display import Token, json_text, quoted, visible, with_roles
+from satchel.text.display import Token, json_text, quoted, separator, visible, with_roles
 from tests.text.samples import train
 
 TEXT = "the <unk> saw the <start> of the <end> <unk>"
@@ -79,3 +79,23 @@ def test_documents_list_the_roles_beside_the_tokens() -> None:
     assert document["said_roles"] == [[None], ["start"]]
     assert (document["target_role"], document["versus_role"]) == ("start", None)
     assert "bits_roles" not in document
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "between"),
+    [
+        ("word", "one", " "),
+        ("word", "one a\x1cb two", " "),
+        ("char", "cat", ""),
+        ("char", "a cat", ""),
+        ("byte", "cat", ""),
+    ],
+)
+def test_a_space_separates_the_tokens_of_word_tokenizers_only(kind: str, text: str, between: str) -> None:
+    tokenizer = train(kind, text)
+    assert separator(tokenizer.tokens_of(tokenizer.encode(text).ids)) == between
+
+
+def test_words_without_white_space_are_separated_by_a_space() -> None:
+    assert separator(["the", "cat"]) == " "
+    assert separator(["the", " cat"]) == ""

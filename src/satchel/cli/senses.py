@@ -74,9 +74,12 @@ def show_senses(result: "WordSenses", sense: int | None = None) -> None:
     senses.sort(key=lambda each: -(each.share or 0.0))
     rows = []
     for each in senses:
-        promoted, suppressed = (_join([word for word, _ in pairs]) for pairs in (each.promotes, each.suppresses))
-        rows.append([each.sense, each.share, promoted, suppressed, _remark(each, len(result.senses))])
-    print_table({"sense": "d", "share": ".1%", "promotes": TEXT, "suppresses": TEXT, "": TEXT}, rows)
+        ranked = (each.promotes, each.suppresses)
+        names = result.label_scores(each) if result.has_labels else (_join([word for word, _ in row]) for row in ranked)
+        rows.append([each.sense, each.share, *names, _remark(each, len(result.senses))])
+    what = " (label and logit)" if result.has_labels else ""
+    columns = {"sense": "d", "share": ".1%", f"promotes{what}": TEXT, f"suppresses{what}": TEXT, "": TEXT}
+    print_table(columns, rows)
     for each in senses:
         for context in each.contexts:
             before, word, after = (visible(part) for part in (context.before, context.word, context.after))

@@ -80,11 +80,20 @@ class Sense:
 
 @dataclass(frozen=True)
 class WordSenses:
-    """A word, its tokens and its senses."""
+    """A word, its tokens and its senses; with `has_labels`, the senses promote labels instead of tokens."""
 
     word: str
     tokens: tuple[str, ...]
     senses: tuple[Sense, ...]
+    has_labels: bool = False
+
+    def label_scores(self, sense: Sense) -> tuple[str, str]:
+        """Return the promoted and the suppressed labels of a sense with their scores, as text."""
+        promoted, suppressed = (
+            ", ".join(f"{label} {score:+.3f}" for label, score in ranked if score * sign > 0)
+            for ranked, sign in ((sense.promotes, 1), (sense.suppresses, -1))
+        )
+        return promoted, suppressed
 
     def document(self, sense: int | None = None) -> dict[str, Any]:
         """Return the keys of a word in `senses --json`, with all senses or one of them."""
@@ -99,9 +108,14 @@ class WordSenses:
     def _repr_html_(self) -> str:
         rows = []
         for each in self.senses:
-            names = [", ".join(name.strip() for name, _ in ranked) for ranked in (each.promotes, each.suppresses)]
+            ranked = (each.promotes, each.suppresses)
+            names = self.label_scores(each) if self.has_labels else map(_joined, ranked)
             rows.append([str(each.sense), "" if each.share is None else f"{each.share:.0%}", *names])
         return html.table(["sense", "share", "promotes", "suppresses"], rows, self.word)
+
+
+def _joined(ranked: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(name.strip() for name, _ in ranked)
 
 
 @dataclass(frozen=True)
@@ -176,7 +190,7 @@ class SenseVectors:
                     tuple(Context(*map(self.tokenizer.decode, parts)) for parts in occurrences),
                 )
             )
-        return WordSenses(word, self.tokenizer.tokens_of(ids), tuple(senses))
+        return WordSenses(word, self.tokenizer.tokens_of(ids), tuple(senses), self.subject.task != "lm")
 
     def _ids(self, word: str) -> list[int]:
         ids = known_ids(self.tokenizer, word)
