@@ -15,7 +15,9 @@ from tests.cli.conftest import (
 def test_compare_reports_the_promised_keys(cli: Cli, orders: list[Path], verse: Path, tmp_path: Path) -> None:
     result = json_of(cli, "compare", *orders, "--data", verse, "-o", tmp_path / "table.csv")
     assert result["metric"] == "bits_per_byte"
-    assert [set(row) for row in result["rows"]] == [{"run", "value", "low", "high"}] * 2
+    assert [set(row) for row in result["rows"]] == [
+        {"run", "value", "low", "high", "perplexity", "parameters", "seconds"}
+    ] * 2
     assert set(result["pairs"][0]) == {"a", "b", "difference", "low", "high"}
     assert result["pairs"][0]["difference"] > 0
     assert (tmp_path / "table.csv").exists()

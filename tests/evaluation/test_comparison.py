@@ -1,8 +1,11 @@
 """Comparison of runs: values, bootstrap intervals, paired differences, units of text, saved tables."""
 
+import csv
+import json
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,13 +175,58 @@ def test_incomparable_runs_are_refused(runs: list[Path], verse: Path, text: Path
 
 def test_a_comparison_is_saved_as_csv_markdown_svg_or_latex(runs: list[Path], text: Path, tmp_path: Path) -> None:
     comparison = api.compare(runs, text)
-    for suffix, start in ((".csv", "run,bits_per_byte,low,high\n"), (".md", "| run | bits_per_byte"), (".svg", "<svg")):
+    header = "run,bits_per_byte,low,high,perplexity,parameters,seconds\n"
+    for suffix, start in ((".csv", header), (".md", "| run | bits per byte | 95 % CI | perplexity"), (".svg", "<svg")):
         reports.save_comparison(comparison, tmp_path / f"table{suffix}")
         assert (tmp_path / f"table{suffix}").read_text().startswith(start)
-    reports.save_comparison(comparison, tmp_path / "table.tex")
-    assert "bits\\_per\\_byte" in (tmp_path / "table.tex").read_text()
+    with (tmp_path / "table.csv").open() as handle:
+        numbers = [[float(cell) for cell in row[1:]] for row in list(csv.reader(handle))[1:]]
+    assert [row[3] for row in numbers] == pytest.approx([row.perplexity for row in comparison.rows], rel=1e-5)
     with pytest.raises(SettingsError, match=r"use \.csv"):
         reports.save_comparison(comparison, tmp_path / "table.doc")
+
+
+@pytest.mark.parametrize("suffix", [".md", ".tex"])
+def test_saved_tables_contain_differences_costs_and_notes(
+    suffix: str, runs: list[Path], text: Path, tmp_path: Path
+) -> None:
+    comparison = api.compare(runs, text)
+    reports.save_comparison(comparison, tmp_path / f"table{suffix}")
+    written = (tmp_path / f"table{suffix}").read_text().replace("\\", "")
+    for row in comparison.rows:
+        assert f"{row.perplexity:,.2f}" in written
+        assert f"{row.parameters:,}" in written
+        assert f"{row.seconds:,.1f} s" in written
+    for pair in comparison.pairs:
+        assert f"{pair.a} - {pair.b}" in written.replace("_", "_")
+        assert f"{pair.difference:+.4f}" in written
+    assert "lower is better; paired bootstrap over" in written
+    assert "the tokenizers differ" in written
+
+
+def test_the_costs_of_a_run_are_those_of_its_folder(runs: list[Path], text: Path, tmp_path: Path) -> None:
+    satchel.mix([runs[0], runs[0]], tmp_path / "mix", text)
+    comparison = api.compare([*runs, tmp_path / "mix"], text)
+    for row, run in zip(comparison.rows, runs, strict=False):
+        table: Any = satchel.load(run, task="lm").predictor
+        assert row.parameters == table.parameters
+        assert row.seconds == json.loads((run / "metrics.jsonl").read_text())["seconds"]
+        assert row.perplexity == pytest.approx(satchel.load(run, task="lm").evaluate(text).perplexity, rel=1e-12)
+    assert comparison.rows[-1].parameters == 2 * (comparison.rows[0].parameters or 0)
+    assert comparison.rows[-1].seconds is None
+
+
+def test_runs_with_other_labels_get_a_warning_and_runs_without_common_labels_are_refused(tmp_path: Path) -> None:
+    for name, labels in {"ab": "aabb", "abc": "abca", "xy": "xyxy"}.items():
+        rows = "".join(f"{label}\tword {label} {number}\n" for number, label in enumerate(labels))
+        (tmp_path / f"{name}.tsv").write_text(f"label\ttext\n{rows}")
+        satchel.train(tmp_path / f"{name}.tsv", model="ngram", tokenizer="word", out=tmp_path / name)
+    comparison = api.compare([tmp_path / "ab", tmp_path / "abc"], tmp_path / "abc.tsv")
+    assert comparison.warnings == (f"{tmp_path / 'ab'} cannot predict c: such rows count as its errors",)
+    assert comparison.rows[0].perplexity is None
+    assert api.compare([tmp_path / "ab", tmp_path / "ab"], tmp_path / "ab.tsv").warnings == ()
+    with pytest.raises(RunError, match="no label in common"):
+        api.compare([tmp_path / "ab", tmp_path / "xy"], tmp_path / "ab.tsv")
 
 
 def test_csv_cells_that_look_like_formulas_are_quoted(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from satchel.predictor import Floats, Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text import row_files
+from satchel.text.display import visible
 from satchel.text.tables import read_examples
 from satchel.text.windows import Reading
 from satchel.training.defaults import MOST_COUNTED
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # Number of texts classified or tagged at once.
 BATCH = 1024
+# Maximum number of labels in a message.
+SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,12 @@ class LabelledPredictions:
         ]
 
 
+def _few(labels: Sequence[str]) -> str:
+    """Return the first labels in one line."""
+    shown = ", ".join(map(visible, labels[:SHOWN_LABELS]))
+    return shown + (f" and {len(labels) - SHOWN_LABELS:,} more" if len(labels) > SHOWN_LABELS else "")
+
+
 class LabelModel(Model):
     """Base class of classifiers and taggers."""
 
@@ -120,6 +129,24 @@ class LabelModel(Model):
         """Return the texts of a table, or the lines of a file."""
         corpus = self.table(data)
         return [question.text for question in row_files.read_input_rows(corpus, "text_column")]
+
+    @classmethod
+    def comparison_warnings(cls, models: "Sequence[LabelModel]") -> list[str]:
+        """Return a warning for each model that lacks labels of another; raise RunError if two have none in common."""
+        for a, b in combinations(models, 2):
+            if not set(a.labels) & set(b.labels):
+                raise RunError(
+                    f"has no label in common with {a.folder}: {_few(b.labels)} and {_few(a.labels)}",
+                    "compare runs for the same labels",
+                    where=str(b.folder),
+                )
+        labels = dict.fromkeys(label for model in models for label in model.labels)
+        missing = [[label for label in labels if label not in model.labels] for model in models]
+        return [
+            f"{model.folder} cannot predict {_few(absent)}: such rows count as its errors"
+            for model, absent in zip(models, missing, strict=True)
+            if absent
+        ]
 
     @classmethod
     def unit_costs(

@@ -16,7 +16,7 @@ from satchel.api.model import Model
 from satchel.data.tokens import TokenCounts, TokenFile, decode_documents
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.evaluation import comparison
-from satchel.evaluation.comparison import Comparison
+from satchel.evaluation.comparison import Comparison, Costs
 from satchel.evaluation.likelihood import Likelihood, likelihood
 from satchel.generation.mixing import Mix, learn_weights, part_logprobs
 from satchel.predictor import Ids
@@ -57,9 +57,34 @@ def compare(
     tasks = sorted({model.task for model in models})
     if len(tasks) > 1:
         raise RunError(f"the runs are for different tasks: {', '.join(tasks)}", "compare runs for one task")
+    warnings = models[0].comparison_warnings(models)
     metric, costs = models[0].unit_costs(models, data, reading or {}, progress)
     scale = 1 / math.log(2) if metric == "bits_per_byte" else 1.0
-    return comparison.compare([str(name) for name in names], costs, metric, scale, _seed_groups(models))
+    run_costs = [Costs(_parameters(model), _training_seconds(model.folder)) for model in models]
+    return comparison.compare(
+        [str(name) for name in names], costs, metric, scale, _seed_groups(models), run_costs, warnings
+    )
+
+
+def _parameters(model: Model) -> int | None:
+    """Return the number of parameters; that of a mixture is the sum of its parts'."""
+    predictor: Any = model.predictor
+    if model.settings.model.kind != "mix":
+        return _run_parameters(model.folder, predictor)
+    parts = list(map(_run_parameters, runs.part_folders(model.folder), predictor.parts))
+    return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def _run_parameters(folder: Path, predictor: Any) -> int | None:
+    count: int | None = runs.read_config(folder).facts.get("parameters", getattr(predictor, "parameters", None))
+    return count
+
+
+def _training_seconds(folder: Path) -> float | None:
+    """Return the time of a training up to its last validation; None if none was measured."""
+    lines = runs.read_metrics(folder)
+    seconds: float | None = lines[-1].get("wall_seconds") or lines[-1]["seconds"] if lines else None
+    return seconds
 
 
 def _seed_groups(models: Sequence[Model]) -> list[list[int]]:

@@ -354,6 +354,19 @@ class LanguageModel(Model):
         return ("bits per byte", bits) if bits else super().validation_curve()
 
     @classmethod
+    def comparison_warnings(cls, models: "Sequence[LanguageModel]") -> list[str]:
+        """Return warnings about tokenizers that differ, and about models that see their targets."""
+        warnings = []
+        if len({model.tokenizer.sha256 for model in models}) > 1:
+            warnings.append("perplexity is per token, and the tokenizers differ: compare bits per byte instead")
+        warnings += [
+            f"{model.folder} is trained with model.causal=false: it sees its targets"
+            for model in models
+            if not getattr(model.settings, "is_causal", True)
+        ]
+        return warnings
+
+    @classmethod
     def unit_costs(
         cls, models: "Sequence[LanguageModel]", data: str | Path | None, reading: config.Tree, progress: Progress
     ) -> tuple[str, list[UnitCosts]]:

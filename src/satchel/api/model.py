@@ -135,6 +135,12 @@ class Model(ABC):
         return None
 
     @classmethod
+    def comparison_warnings(cls, models: Sequence[Any]) -> list[str]:
+        """Return warnings about a comparison of models; raise an error if the comparison has no meaning."""
+        del models
+        return []
+
+    @classmethod
     @abstractmethod
     def unit_costs(
         cls, models: Sequence[Any], data: str | Path | None, reading: config.Tree, progress: Progress

@@ -12,6 +12,8 @@ from satchel.cli.result import Result, reports
 if TYPE_CHECKING:
     from satchel.evaluation.comparison import Comparison
 
+# Headings of the columns that are aligned to the left.
+LEFT = ("run", "difference", "95 % CI", "")
 Runs = Annotated[list[str], Argument(metavar="RUN RUN...", help="Two or more run folders.")]
 
 
@@ -22,11 +24,17 @@ def compare(
     data: Annotated[
         str | None, Option(help="File, folder or @NAME to compare on; default: the held-out data that the runs share.")
     ] = None,
-    out: Annotated[Path | None, Option("-o", "--out", help="Write the table: .csv, .md, .tex or .svg.")] = None,
+    out: Annotated[
+        Path | None,
+        Option("-o", "--out", help="Write the tables (.csv, .md, .tex) or a chart (.svg, .png, .html, .json)."),
+    ] = None,
     *,
     reading: dict[str, Any],
 ) -> Result:
-    """Print bits per byte, accuracy or chrF of each run and all differences, with 95 % bootstrap intervals."""
+    """Print bits per byte, accuracy or chrF of each run and all differences, with 95 % bootstrap intervals.
+
+    The table also has the perplexity of language models, the number of parameters and the training time.
+    """
     from satchel import api
     from satchel.evaluation import reports
 
@@ -43,8 +51,8 @@ def show_comparison(comparison: "Comparison") -> None:
     for number, (headings, rows) in enumerate((comparison.values(), comparison.differences())):
         if number:
             print()
-        print_table([(heading, ">" if column == 1 else TEXT) for column, heading in enumerate(headings)], rows)
-    *seeds, description = comparison.notes()
-    for line in seeds:
+        print_table([(heading, TEXT if heading in LEFT else ">") for heading in headings], rows)
+    *notes, description = comparison.notes()
+    for line in notes[len(comparison.warnings) :]:
         print(f"\n{line}")
-    message(description)
+    message(*notes[: len(comparison.warnings)], description)

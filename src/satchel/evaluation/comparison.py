@@ -31,16 +31,32 @@ RESAMPLES = 2000
 CONFIDENCE = 0.95
 # Number of resampled units per batch, to bound memory.
 CHUNK = 1 << 22
+# Largest exponent whose exponential is finite, rounded down.
+MAX_EXPONENT = 700
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Number of parameters and training time of a run; None if unknown."""
+
+    parameters: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Row:
-    """The metric of a run and its confidence interval."""
+    """The metric of a run and its confidence interval, and the costs of the run.
+
+    `perplexity` is None unless the run is a language model.
+    """
 
     run: str
     value: float
     low: float
     high: float
+    perplexity: float | None = None
+    parameters: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,7 @@ class Comparison:
     rows: tuple[Row, ...]
     pairs: tuple[Pair, ...]
     groups: tuple[Group, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def larger_is_better(self) -> bool:
@@ -84,8 +101,18 @@ class Comparison:
 
     def values(self) -> tuple[list[str], list[list[str]]]:
         """Return the columns and rows of the table of runs as text."""
+        columns = ["run", self.metric.replace("_", " "), "95 % CI"]
         rows = [[row.run, f"{row.value:.4f}", _format_interval(row.low, row.high, "")] for row in self.rows]
-        return ["run", self.metric.replace("_", " "), "95 % CI"], rows
+        costs = {
+            "perplexity": [_number(row.perplexity, ",.2f") for row in self.rows],
+            "parameters": [_number(row.parameters, ",") for row in self.rows],
+            "training time": [_number(row.seconds, ",.1f", " s") for row in self.rows],
+        }
+        for name, values in costs.items():
+            if any(value != "-" for value in values):
+                columns.append(name)
+                rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
+        return columns, rows
 
     def differences(self) -> tuple[list[str], list[list[str]]]:
         """Return the columns and rows of the table of pairwise differences as text."""
@@ -101,9 +128,10 @@ class Comparison:
         return ["difference", self.metric.replace("_", " "), "95 % CI", ""], rows
 
     def notes(self) -> list[str]:
-        """Return notes on the tables: groups of seeds, direction of the metric, and bootstrap units."""
+        """Return notes on the tables: warnings, groups of seeds, direction of the metric, and bootstrap units."""
         better, unit = ("higher", "rows") if self.larger_is_better else ("lower", "documents or blocks")
         return [
+            *(f"warning: {warning}" for warning in self.warnings),
             *(
                 f"{len(group.runs)} seeds: {group.mean:.4f} ± {group.deviation:.4f} ({', '.join(group.runs)})"
                 for group in self.groups
@@ -126,16 +154,24 @@ class Comparison:
         return html.table(*self.values()) + html.table(*self.differences()) + html.lines(self.notes())
 
 
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "-" if value is None else f"{value:{form}}{unit}"
+
+
 def _format_interval(low: float, high: float, sign: str) -> str:
     return f"{low:{sign}.4f} to {high:{sign}.4f}" if low > -math.inf else "not enough text"
 
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """Negative log-likelihood of each unit of a text in nats, and its size in bytes or tokens."""
+    """Negative log-likelihood of each unit of a text in nats, and its size in bytes or tokens.
+
+    `tokens` is the number of tokens of the text; None if the costs are no log-likelihoods.
+    """
 
     nats: Floats
     sizes: Floats
+    tokens: int | None = None
 
 
 def byte_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile, bytes_U: Floats) -> UnitCosts:
@@ -147,7 +183,7 @@ def byte_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile, by
         lengths = tokenizer.byte_lengths[ids]
         starts = np.cumsum(lengths) - lengths
         units = np.minimum(np.searchsorted(np.cumsum(bytes_U), starts, side="right"), len(bytes_U) - 1)
-    return UnitCosts(np.bincount(units, -logprobs, len(bytes_U)).astype(float), bytes_U)
+    return UnitCosts(np.bincount(units, -logprobs, len(bytes_U)).astype(float), bytes_U, len(ids))
 
 
 def _documents_of(ids: Ids, boundary: int) -> npt.NDArray[np.int64] | None:
@@ -162,7 +198,7 @@ def token_costs(predictor: Predictor, tokenizer: Tokenizer, tokens: TokenFile) -
     units = _documents_of(np.asarray(tokens.ids[1:]), tokenizer.boundary)
     if units is None:
         units = np.arange(len(logprobs)) // _block(len(logprobs), SHORTEST_TOKENS, BLOCK_TOKENS)
-    return UnitCosts(np.bincount(units, -logprobs).astype(float), np.bincount(units).astype(float))
+    return UnitCosts(np.bincount(units, -logprobs).astype(float), np.bincount(units).astype(float), len(logprobs))
 
 
 def _block(size: int, shortest: int, longest: int) -> int:
@@ -201,16 +237,31 @@ def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> 
 
 
 def compare(
-    names: Sequence[str], costs: Sequence[UnitCosts], metric: str, scale: float, groups: Sequence[Sequence[int]]
+    names: Sequence[str],
+    costs: Sequence[UnitCosts],
+    metric: str,
+    scale: float,
+    groups: Sequence[Sequence[int]],
+    run_costs: Sequence[Costs] = (),
+    warnings: Sequence[str] = (),
 ) -> Comparison:
-    """Return the comparison of runs with the same units; the metric is nats * scale / size."""
+    """Return the comparison of runs with the same units; the metric is nats * scale / size.
+
+    `groups` are the indices of runs that differ in their seed only, `run_costs` the costs of the runs.
+    """
     nats_RU = np.stack([cost.nats for cost in costs]) * scale
     sizes_RU = np.stack([cost.sizes for cost in costs])
     values = nats_RU.sum(axis=1) / sizes_RU.sum(axis=1)
     resampled_NR = _resampled(nats_RU, sizes_RU)
     is_enough = nats_RU.shape[1] >= MIN_UNITS
     rows = tuple(
-        Row(name, float(value), *_interval(resampled_NR[:, index], is_enough))
+        Row(
+            name,
+            float(value),
+            *_interval(resampled_NR[:, index], is_enough),
+            perplexity=_perplexity(costs[index]),
+            **(asdict(run_costs[index]) if run_costs else {}),
+        )
         for index, (name, value) in enumerate(zip(names, values, strict=True))
     )
     pairs = []
@@ -222,7 +273,15 @@ def compare(
         runs, group = tuple(names[index] for index in members), values[list(members)]
         if len(runs) > 1:
             grouped.append(Group(runs, float(np.mean(group)), float(np.std(group, ddof=1))))
-    return Comparison(metric, int(nats_RU.shape[1]), rows, tuple(pairs), tuple(grouped))
+    return Comparison(metric, int(nats_RU.shape[1]), rows, tuple(pairs), tuple(grouped), tuple(warnings))
+
+
+def _perplexity(costs: UnitCosts) -> float | None:
+    """Return the perplexity per token; infinite if a token has probability 0."""
+    if not costs.tokens:
+        return None
+    nats = float(costs.nats.sum()) / costs.tokens
+    return math.exp(nats) if nats < MAX_EXPONENT else math.inf
 
 
 def _resampled(nats_RU: Floats, sizes_RU: Floats) -> Floats:

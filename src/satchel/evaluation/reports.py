@@ -7,24 +7,20 @@ from pathlib import Path
 from satchel import durable
 from satchel.errors import SettingsError
 from satchel.evaluation.comparison import Comparison
+from satchel.text.display import visible
 
 
 def save_comparison(comparison: Comparison, path: Path) -> None:
-    """Write a comparison as a table (.csv, .md, .tex) or as a chart (.svg, .png, .html, .json)."""
-    columns = ["run", comparison.metric, "low", "high"]
-    rows = [[row.run, *(f"{number:.6g}" for number in (row.value, row.low, row.high))] for row in comparison.rows]
+    """Write a comparison as tables (.csv, .md, .tex) or as a chart (.svg, .png, .html, .json).
+
+    .md and .tex files contain the runs, their pairwise differences and the notes; a .csv file contains the runs only.
+    """
     if path.suffix == ".csv":
-        handle = io.StringIO()
-        csv.writer(handle, lineterminator="\n").writerows(
-            [columns, *([_cell(run), *numbers] for run, *numbers in rows)]
-        )
-        durable.write_file(path, handle.getvalue().encode())
+        durable.write_file(path, _csv(comparison).encode())
     elif path.suffix == ".md":
-        lines = [columns, ["---", *["---:"] * 3], *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-        durable.write_file(path, "".join(f"| {' | '.join(line)} |\n" for line in lines).encode())
+        durable.write_file(path, _markdown(comparison).encode())
     elif path.suffix == ".tex":
-        body = "".join(f"{' & '.join(map(_tex, row))} \\\\\n" for row in [columns, *rows])
-        durable.write_file(path, f"\\begin{{tabular}}{{lrrr}}\n{body}\\end{{tabular}}\n".encode())
+        durable.write_file(path, _latex(comparison).encode())
     elif path.suffix in (".svg", ".png", ".html", ".json"):
         comparison.picture().save(path)
     else:
@@ -35,6 +31,48 @@ def save_comparison(comparison: Comparison, path: Path) -> None:
         )
 
 
+def _csv(comparison: Comparison) -> str:
+    """Return one row per run, with numbers that programs can read; unknown numbers are empty."""
+    columns = ["run", comparison.metric, "low", "high", "perplexity", "parameters", "seconds"]
+    handle = io.StringIO()
+    writer = csv.writer(handle, lineterminator="\n")
+    writer.writerow(columns)
+    for row in comparison.rows:
+        numbers = (row.value, row.low, row.high, row.perplexity)
+        writer.writerow(
+            [
+                _cell(row.run),
+                *("" if number is None else f"{number:.6g}" for number in numbers),
+                row.parameters,
+                row.seconds,
+            ]
+        )
+    return handle.getvalue()
+
+
+def _tables(comparison: Comparison) -> list[tuple[list[str], list[list[str]]]]:
+    """Return the tables of runs and of differences; the direction of a difference has a heading."""
+    columns, rows = comparison.differences()
+    return [comparison.values(), ([*columns[:-1], "significance"], rows)]
+
+
+def _markdown(comparison: Comparison) -> str:
+    parts = []
+    for columns, rows in _tables(comparison):
+        cells = [[visible(cell).replace("|", "\\|") for cell in row] for row in rows]
+        lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *cells]
+        parts.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "\n".join([*parts, "".join(f"{visible(note)}\n\n" for note in comparison.notes()).rstrip("\n") + "\n"])
+
+
+def _latex(comparison: Comparison) -> str:
+    parts = []
+    for columns, rows in _tables(comparison):
+        body = "".join(f"{' & '.join(map(_tex, row))} \\\\\n" for row in [columns, *rows])
+        parts.append(f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}\n{body}\\end{{tabular}}\n")
+    return "\n".join([*parts, "".join(f"% {visible(note)}\n" for note in comparison.notes())])
+
+
 def _cell(text: str) -> str:
     """Return the cell, quoted if a spreadsheet would interpret it as a formula."""
     return f"'{text}" if text[:1] in "=+@-" else text
@@ -42,4 +80,4 @@ def _cell(text: str) -> str:
 
 def _tex(text: str) -> str:
     special = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
-    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in visible(text))
