@@ -111,8 +111,16 @@ OTHERS: dict[str, tuple[Callable[[], Figure], list[str]]] = {
         ["layer 1", "head 1", "+0.012", "\u22120.500"],
     ),
     "heads_by_pattern": (
-        lambda: charts.heads_by_pattern({"previous": {(0, 1): 0.9, (1, 0): 0.25}, "first": {(1, 1): 0.5}}),
-        ["previous: layer 0, head 1", "first: layer 1, head 1", "0.90"],
+        lambda: charts.heads_by_pattern(
+            {"previous": {(0, 1): 0.9, (1, 0): 0.25}, "first": {(1, 1): 0.5}}, chances={"previous": 0.2, "first": 0.1}
+        ),
+        [
+            "previous: layer 0, head 1",
+            "first: layer 1, head 1",
+            "0.900",
+            "vertical line: uniform attention",
+            "all 2 heads",
+        ],
     ),
 }
 EVERY: dict[str, Callable[[], Figure]] = {

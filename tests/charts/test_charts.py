@@ -352,14 +352,49 @@ def test_figures_of_long_texts_show_the_largest_values_and_the_sum_of_the_others
     np.testing.assert_allclose(sums[1:], values.sum(axis=0), atol=0.01)
 
 
-def test_a_lens_shows_the_last_layer_on_top_and_no_colour_without_a_next_token() -> None:
-    spec = charts.logit_lens(
-        ["a", "b"], ["first", "last"], [["p", "q"], ["r", "s"]], [[0.0, np.nan], [np.log(2), np.nan]], [[1, 0], [2, 0]]
-    ).spec()
-    (record,) = _tables(spec)
-    assert record["text"] == ["r", "s", "p", "q"]
-    assert record["value"] == [0.5, None, 1.0, None]
-    assert record["tooltip rank of next token"][0] == "2"
+def test_a_lens_has_a_row_for_each_token_and_no_colour_without_a_next_token() -> None:
+    figure = charts.logit_lens(
+        ["a", "b"],
+        ["first", "last"],
+        [["p", "q"], ["r", "s"]],
+        [[0.0, np.nan], [np.log(2), np.nan]],
+        [[1, 0], [2, 0]],
+        targets=["next"],
+    )
+    (record,) = _tables(figure.spec())
+    assert record["text"] == ["p", "r", "q", "s"]
+    assert record["value"] == [1.0, 0.5, None, None]
+    assert record["tooltip rank of next token"][1] == "2"
+    assert {"a → next", "b", "first", "last", "token → next token"} <= set(texts(figure.svg()))
+
+
+def test_a_chart_of_patterns_states_how_many_heads_it_shows() -> None:
+    scores = {"previous": {(layer, head): 0.1 for layer in range(4) for head in range(4)}}
+    assert "top 10 of 16 heads of each pattern" in texts(charts.heads_by_pattern(scores).svg())
+    many = {f"pattern {number}": scores["previous"] for number in range(20)}
+    assert "top 4 of 16 heads of each pattern" in texts(charts.heads_by_pattern(many).svg())
+
+
+def test_a_map_of_words_has_titles_of_axes_and_states_how_many_words_are_labelled() -> None:
+    words = [f"word{place}" for place in range(400)]
+    figure = charts.embedding_map(words, numbers(400, 2), axes=("PC 1 (60.0% of the variance)", "PC 2"))
+    written = texts(figure.svg())
+    assert "PC 1 (60.0% of the variance)" in written
+    labelled = {text for text in written if text.startswith("word")}
+    assert len(labelled) <= 150
+    assert f"{len(labelled)} of 400 words are labelled, the first ones that do not overlap" in written
+
+
+# --- long texts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["attention_map", "head_lines", "logit_lens", "surprise_strip", "embedding_map"])
+def test_the_figure_of_a_long_text_is_bounded(name: str) -> None:
+    svg = OF_WORDS[name]([f"w{place}\n" for place in range(1000)]).svg()
+    size = re.search(r'<svg[^>]* width="([0-9.]+)" height="([0-9.]+)"', svg)
+    assert size
+    assert float(size[1]) <= 1500
+    assert float(size[2]) <= 2200
 
 
 # --- tensors -------------------------------------------------------------------------------------------

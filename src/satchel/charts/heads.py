@@ -43,6 +43,8 @@ SMALL_SIDE, GRID_WIDTH = 70, 1000
 # Minimum weight of a line, and maximum number of lines of a query.
 MIN_WEIGHT = 0.1
 MAX_LINES = 3
+# Maximum number of bars of a chart.
+MAX_BARS = 80
 
 
 def heads_grid(
@@ -197,36 +199,59 @@ def head_ablation(costs: npt.ArrayLike, title: str | None = None, unit: str = "b
 
 
 def heads_by_pattern(
-    scores: Mapping[str, Mapping[tuple[int, int], float]], title: str = "Attention heads by pattern", top: int = 10
+    scores: Mapping[str, Mapping[tuple[int, int], float]],
+    title: str = "Attention heads by pattern",
+    top: int = 10,
+    chances: Mapping[str, float] | None = None,
 ) -> Figure:
-    """Return, for each pattern, the heads with the largest mean attention weight on it, as bars."""
+    """Return, for each pattern, the heads with the largest mean attention weight on it, as bars.
+
+    `chances` are the weights of uniform attention by pattern, drawn as vertical lines. With many patterns fewer than
+    `top` heads are shown.
+    """
+    top = max(1, min(top, MAX_BARS // max(1, len(scores))))
     records: list[dict[str, Any]] = []
     names: list[str] = []
     for pattern, by_head in scores.items():
         finite = {head: score for head, score in by_head.items() if np.isfinite(score)}
+        chance = (chances or {}).get(pattern)
         for layer, head in sorted(finite, key=lambda each: -finite[each])[:top]:
-            records.append({"row": len(names), "pattern": visible(pattern), "weight": rounded(finite[layer, head])})
+            record = {"row": len(names), "pattern": visible(pattern), "weight": rounded(finite[layer, head])}
+            records.append(record if chance is None else {**record, "chance": rounded(chance)})
             names.append(f"{pattern}: layer {layer}, head {head}")
     rows = name_labels(names, 48)
     patterns = alt.Scale(domain=[visible(pattern) for pattern in scores], range="category")
+    heads = max((len(by_head) for by_head in scores.values()), default=0)
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
         width, step = 320 * theme.plot_scale * stretch, 18 * theme.cell_scale
-        base = alt.Chart({"values": records}).encode(
-            y=rows.y(theme, step),
-            x=alt.X("weight:Q", title="mean attention weight on the pattern", axis=alt.Axis(tickCount=5)),
-        )
+        base = alt.Chart({"values": records}).encode(y=rows.y(theme, step))
+        tooltip = ["pattern:N", alt.Tooltip("weight:Q", format=".4~g")]
+        if chances:
+            tooltip.append(alt.Tooltip("chance:Q", title="uniform attention", format=".4~g"))
+        title = "mean attention weight on the pattern"
+        x = alt.X("weight:Q", title=title, axis=alt.Axis(tickCount=5), scale=alt.Scale(domainMin=0))
         bars = base.mark_bar(height=alt.RelativeBandSize(0.72)).encode(
-            color=alt.Color("pattern:N", scale=patterns, legend=None),
-            tooltip=["pattern:N", alt.Tooltip("weight:Q", format=".4~g")],
+            x=x, color=alt.Color("pattern:N", scale=patterns, legend=None), tooltip=tooltip
         )
-        labels = base.mark_text(align="left", dx=4, fontSize=theme.font_size - 1).encode(
-            text=alt.Text("weight:Q", format=".2f")
+        labels = base.mark_text(align="left", fontSize=theme.font_size - 1).encode(
+            # Right of the bar and of the line of uniform attention.
+            x=alt.X("end:Q", title=title),
+            xOffset=alt.value(5),
+            text=alt.Text("weight:Q", format=".3f"),
         )
-        chart = alt.layer(bars, labels).properties(width=width, height=alt.Step(step))
+        layers: list[alt.Chart] = [bars, labels.transform_calculate(end="max(datum.weight, datum.chance || 0)")]
+        if chances:
+            tick = base.mark_tick(thickness=2, size=step, color=theme.palette.ink, opacity=1)
+            layers.append(tick.encode(x=alt.X("chance:Q", title=title)))
+        chart = alt.layer(*layers).properties(width=width, height=alt.Step(step))
         return chart.add_params(*rows.parameters("rows"))
 
-    return Figure(draw, title)
+    notes = [
+        "vertical line: uniform attention" if chances else "",
+        f"top {top} of {heads:,} heads of each pattern" if heads > top else f"all {heads} heads",
+    ]
+    return Figure(draw, title, notes)
 
 
 def _token_column(

@@ -17,8 +17,8 @@ from satchel.charts.labels import Labels, full_text, label, name_labels, number_
 MAX_ROWS = 60
 # Maximum number of columns that are wide enough for numbers.
 MAX_WIDE_COLUMNS = 20
-# Maximum number of tokens with predictions printed in the cells; tooltips always show them.
-MAX_PRINTED = 40
+# Maximum number of tokens of a logit lens.
+MAX_LENS = 64
 
 
 def sense_contributions(
@@ -121,34 +121,44 @@ def logit_lens(
     targets: Sequence[str] = (),
     title: str = "Logit lens",
 ) -> Figure:
-    """Return the most probable next token at each layer (row, last layer on top) and token (column).
+    """Return the most probable next token at each token (row) and layer (column), for the first MAX_LENS tokens.
 
     `nats` (L, T) are the surprisals and `ranks` (L, T) the ranks from 1 of the actual next tokens, `targets`; the
     colour shows their probability. Positions without a next token have nan and 0.
     """
-    costs, places = matrix(nats, len(layers), len(tokens)), matrix(ranks, len(layers), len(tokens))
-    has_target = np.isfinite(costs) & (places >= 1)
-    probabilities = np.exp(-np.where(has_target, costs, np.inf))
-    values = np.where(has_target, probabilities, np.nan)
-    actual = [full_text(text) for text in [*targets, *[""] * len(tokens)][: len(tokens)]]
+    shape = len(layers), len(tokens)
+    costs_TL, places_TL = matrix(nats, *shape).T[:MAX_LENS], matrix(ranks, *shape).T[:MAX_LENS]
+    has_target = np.isfinite(costs_TL) & (places_TL >= 1)
+    probabilities_TL = np.exp(-np.where(has_target, costs_TL, np.inf))
+    shown = tokens[:MAX_LENS]
+    said_TL = [[row[place] for row in predictions] for place in range(len(shown))]
+    # The last token of a text has no next token.
+    following = [*targets, *[""] * len(tokens)][: len(shown)]
+    rows = token_labels(shown)
+    arrows = [f" → {label(text)}" if text else "" for text in following]
+    names = [f"{name}{arrow}" for name, arrow in zip(rows.short, arrows, strict=True)]
     tooltips = {
-        "prediction": [[full_text(text) for text in row] for row in predictions],
-        **({"next token": [actual for _ in layers]} if targets else {}),
-        "probability of next token": [[f"{probability:.4g}" for probability in row] for row in probabilities],
-        "rank of next token": [[f"{place:.0f}" if np.isfinite(place) else "" for place in row] for row in places],
+        "prediction": [[full_text(text) for text in row] for row in said_TL],
+        **({"next token": [[full_text(text)] * len(layers) for text in following]} if targets else {}),
+        "probability of next token": [[f"{probability:.4g}" for probability in row] for row in probabilities_TL],
+        "rank of next token": [[f"{place:.0f}" if np.isfinite(place) else "" for place in row] for row in places_TL],
     }
-    cells = Cells(
-        values[::-1],
-        [[label(text) for text in row] for row in reversed(predictions)],
-        {name: rows[::-1] for name, rows in tooltips.items()},
+    limit = (
+        f"tokens 0 to {len(shown) - 1} of {len(tokens):,}; --start selects others" if len(tokens) > len(shown) else ""
     )
     return heatmap(
-        name_labels(list(reversed(layers))),
-        token_labels(tokens),
-        [cells],
-        ColourScale("probability", 1.0),
+        Labels(names, rows.full),
+        name_labels(list(layers)),
+        [
+            Cells(
+                np.where(has_target, probabilities_TL, np.nan),
+                [[label(text) for text in row] for row in said_TL],
+                tooltips,
+            )
+        ],
+        ColourScale("probability", 1.0, exponent=0.5),
         title,
-        axes=("layer", "token"),
-        notes=["cell: most probable next token; colour: probability of the actual next token"],
-        cell=(62, 24) if len(tokens) <= MAX_PRINTED else (cell_side(len(tokens)), 20),
+        axes=("token → next token" if targets else "token", "layer"),
+        notes=["cell: most probable next token; colour: probability of the actual next token", limit],
+        cell=(90, 20),
     )

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
+from itertools import takewhile
 
 import altair as alt
 import numpy as np
@@ -12,7 +13,7 @@ from satchel.charts.arrays import rounded, to_array
 from satchel.charts.figures import Figure
 from satchel.charts.heatmap import ColourScale
 from satchel.charts.labels import cut, full_text, label
-from satchel.charts.themes import MONOSPACE, Theme
+from satchel.charts.themes import MONOSPACE, THEMES, Theme
 from satchel.text.display import separator, visible
 
 # Width of the text, in pixels.
@@ -20,7 +21,7 @@ WIDTH = 720
 # Width of a character of a monospaced font, relative to its font size.
 CHARACTER = 0.602
 LONGEST_TOKEN = 40
-MAX_TOKENS = 3000
+MAX_TOKENS, MAX_LINES = 3000, 80
 # Surprisal of the strongest colour, in bits: the same in all strips.
 MAX_BITS = 10.0
 
@@ -56,11 +57,15 @@ def _strip(
 ) -> Figure:
     if len(tokens) != len(values):
         raise ValueError(f"{len(values)} values for {len(tokens)} tokens, expected one per token")
-    note = f"first {MAX_TOKENS:,} of {len(tokens):,} tokens" if len(tokens) > MAX_TOKENS else ""
-    tokens, numbers = tokens[:MAX_TOKENS], rounded(values[:MAX_TOKENS])
+    lines = (
+        line for line, _, _ in _layout(tokens[:MAX_TOKENS], int(WIDTH / (CHARACTER * _font_size(THEMES["light"]))))
+    )
+    shown = sum(1 for _ in takewhile(lambda line: line < MAX_LINES, lines))
+    note = f"first {shown:,} of {len(tokens):,} tokens" if shown < len(tokens) else ""
+    tokens, numbers = tokens[:shown], rounded(values[:shown])
 
     def draw(theme: Theme, stretch: float) -> alt.TopLevelMixin:
-        palette, size, width = theme.palette, theme.font_size + 2, WIDTH * theme.plot_scale * stretch
+        palette, size, width = theme.palette, _font_size(theme), WIDTH * theme.plot_scale * stretch
         character = CHARACTER * size
         records = [
             {
@@ -94,6 +99,10 @@ def _strip(
         return alt.layer(backgrounds, texts).properties(width=width, height=alt.Step(1.9 * size))
 
     return Figure(draw, title, [note])
+
+
+def _font_size(theme: Theme) -> float:
+    return theme.font_size + 2
 
 
 def _layout(tokens: Sequence[str], line_length: int) -> list[tuple[int, int, str]]:

@@ -161,6 +161,14 @@ class EmbeddingMap:
         """Title of charts."""
         return f"2-D PCA of {self.what} (explained variance {sum(self.explained_variance):.0%})"
 
+    @property
+    def axes(self) -> tuple[str, str]:
+        """Titles of the axes, with the explained variance of each principal component."""
+        first, second = (
+            f"PC {place} ({share:.1%} of the variance)" for place, share in enumerate(self.explained_variance, 1)
+        )
+        return first, second
+
     def document(self) -> dict[str, Any]:
         """Return the keys of `look embeddings --json`."""
         points = [
@@ -174,10 +182,13 @@ class EmbeddingMap:
 
     def picture(self) -> "charts.Figure":
         """Return a scatter plot of the words."""
+        contexts = ["" if each.context is None else each.context.marked for each in self.points]
         return charts.embedding_map(
             [each.word for each in self.points],
             [(each.x, each.y) for each in self.points],
             nearest=[[word for word, _ in each.neighbours] for each in self.points],
+            contexts=contexts if any(contexts) else None,
+            axes=self.axes,
             title=self.title,
         )
 

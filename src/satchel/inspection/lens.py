@@ -3,6 +3,7 @@
 Shapes: L layers, T time, D width, V tokens or tags.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ from satchel.nn.inference import inference
 from satchel.predictor import Floats
 from satchel.text.display import with_roles
 from satchel.text.windows import Window
+
+# Site of the hidden states of a layer: blocks.0.output or layers.0.states.
+SITE = r"^(?:blocks|layers)\.(\d+)\.(?:output|states)$"
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,21 @@ class Lens:
     nats: Floats
     window: Window
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the layers in tables and figures: embedding, layer 0, ..., layer N (output)."""
+        names = [re.sub(r"^embedded$", "embedding", re.sub(SITE, r"layer \1", site)) for site in self.layers]
+        return (*names[:-1], f"{names[-1]} (output)") if len(names) > 1 else tuple(names)
+
     def document(self) -> dict[str, Any]:
         """Return the keys of `look lens --json`."""
-        fields = json_fields(self, "tokens", "targets", "layers", "probabilities", "ranks", "nats", "window")
+        fields = json_fields(self, "tokens", "targets", "layers", "names", "probabilities", "ranks", "nats", "window")
         return {**fields, **with_roles({"said": [list(row) for row in self.predictions]})}
 
     def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
         return charts.logit_lens(
-            self.tokens, self.layers, self.predictions, self.nats, self.ranks, targets=self.targets
+            self.tokens, self.names, self.predictions, self.nats, self.ranks, targets=self.targets
         ).with_notes(self.window.notes)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

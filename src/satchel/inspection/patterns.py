@@ -52,11 +52,12 @@ class Patterns:
         return {"texts": self.texts, "heads": heads, **json_fields(self, "windows", "notes")}
 
     def picture(self) -> "charts.Figure":
-        """Return a heat map of each pattern: the weights of layers by heads."""
+        """Return the weights of the best heads of each pattern as bars, beside those of uniform attention."""
         weights: dict[str, dict[tuple[int, int], float]] = {}
         for row in self.rows:
             weights.setdefault(row.pattern, {})[row.layer, row.head] = row.weight
-        return charts.heads_by_pattern(weights).with_notes(self.notes)
+        chances = {row.pattern: row.chance for row in self.rows}
+        return charts.heads_by_pattern(weights, chances=chances).with_notes(self.notes)
 
     def best(self, pattern: str) -> HeadFit:
         """Return the head that agrees best with a pattern."""

@@ -18,7 +18,7 @@ def test_orders_layers_and_curves_are_printed(cli: Cli, runs: dict[str, Path]) -
     assert (code, printed.split("\n")[0].split()) == (0, ["the", "cat", "sat"])
     code, printed, messages = cli("look", "lens", runs["transformer"], TEXT)
     assert code == 0, messages
-    assert all(word in printed for word in ("embedded", "blocks.0", "blocks.1", "cat"))
+    assert all(word in printed for word in ("embedding", "layer 0", "layer 1 (output)", "cat"))
     code, printed, _ = cli("look", "training", f"{runs['transformer']},{runs['backpack']}")
     assert (code, printed.count("loss (nats per token):")) == (
         0,
@@ -38,6 +38,7 @@ def test_json_contains_the_numbers_of_the_trace(cli: Cli, runs: dict[str, Path])
     np.testing.assert_allclose(values["bits"], trace.surprise / np.log(2))
     layers = json_of(cli, "look", "lens", runs["transformer"], TEXT)
     assert layers["layers"] == ["embedded", "blocks.0.output", "blocks.1.output"]
+    assert layers["names"] == ["embedding", "layer 0", "layer 1 (output)"]
     points = json_of(cli, "look", "embeddings", runs["transformer"], "cat mat")["points"]
     assert [point["word"] for point in points] == ["cat", "mat"]
     curve = json_of(cli, "look", "training", runs["transformer"])["curves"][0]

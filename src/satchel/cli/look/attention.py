@@ -203,9 +203,12 @@ def patterns(
             {"pattern": TEXT, "layer": "d", "head": "d", "weight": ".1%", "uniform": ".1%", "argmax": ".1%"},
             [[row.pattern, row.layer, row.head, row.weight, row.chance, row.hits] for group in rows for row in group],
         )
+        heads = len({(row.layer, row.head) for row in result.rows})
+        limit = f"top {MAX_HEADS} of {heads:,} heads of each pattern (--json prints all)"
         message(
+            limit if heads > MAX_HEADS else f"all {heads} heads of each pattern",
             f"{result.texts:,} texts; weight: mean attention weight on the pattern; uniform: the same for uniform "
-            "attention; argmax: share of tokens whose largest weight is on the pattern"
+            "attention; argmax: share of tokens whose largest weight is on the pattern",
         )
 
     return View(result.picture, result.document, show)

@@ -28,5 +28,6 @@ def embeddings(
     def show() -> None:
         print(result.title)
         print_drawing(terminal.scatter([(each.word, each.x, each.y) for each in result.points]))
+        message(f"horizontal: {result.axes[0]}; vertical: {result.axes[1]}")
 
     return View(result.picture, result.document, show)

@@ -99,7 +99,6 @@ def lens(run: Run, text: Text = None, start: Start = None) -> View:
     message(*result.window.notes)
 
     def show() -> None:
-        layers = [name.removesuffix(".output").removesuffix(".states") for name in result.layers]
         targets = [*result.targets, *[""] * (len(result.tokens) - len(result.targets))]
         rows = []
         for position, (token, target) in enumerate(zip(result.tokens, targets, strict=True)):
@@ -108,7 +107,7 @@ def lens(run: Run, text: Text = None, start: Start = None) -> View:
                 for predictions, ranks in zip(result.predictions, result.ranks, strict=True)
             )
             rows.append([token, target, *cells])
-        print_table([("token", TOKEN), ("next token", TOKEN), *((name, TEXT) for name in layers)], rows)
+        print_table([("token", TOKEN), ("next token", TOKEN), *((name, TEXT) for name in result.names)], rows)
         message("most probable next token at each layer; in brackets the rank of the actual next token")
 
     return View(result.picture, result.document, show)
