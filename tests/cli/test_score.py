@@ -47,3 +47,11 @@ def test_a_given_translation_is_scored(cli: Cli, translator: Path) -> None:
     result = json_of(cli, "score", translator, SOURCES[0], "--target", "2021-05-03")
     assert [token["text"] for token in result["tokens"]] == [*"2021-05-03", "<end>"]
     assert result["total_logprob"] == pytest.approx(sum(token["logprob"] for token in result["tokens"]))
+
+
+def test_a_long_text_is_printed_in_part_and_scored_completely(cli: Cli, ngram: Path) -> None:
+    text = "The cat sat. " * 100
+    code, printed, messages = cli("score", ngram, text)
+    assert (code, len(printed.splitlines())) == (0, 1 + 1000 + 2)
+    assert "300 more tokens (--json prints all)" in messages
+    assert len(json_of(cli, "score", ngram, text)["tokens"]) == len(text)

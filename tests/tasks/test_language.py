@@ -13,7 +13,7 @@ from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.models.build import build_encoder
 from satchel.ngram.smoothing import NgramSettings, estimate
-from satchel.tasks.language import LanguageHead, LanguageNetwork, NetworkPredictor, chunked, shifted
+from satchel.tasks.language import MAX_LENGTH, LanguageHead, LanguageNetwork, NetworkPredictor, chunked, shifted
 from tests.models.encoders import SETTINGS, VOCABULARY, make, transformer
 
 END = VOCABULARY - 1
@@ -297,3 +297,21 @@ def test_the_number_of_attention_scores_is_the_square_of_the_length() -> None:
             encoder.encode(torch.zeros(1, length, dtype=torch.long))
         sizes.append(records["blocks.0.attention.weights"][0].numel())
     assert sizes == [3 * 100, 3 * 400, 3 * 1600]
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_long_prompt_is_encoded_in_parts_with_the_same_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(name)
+    predictor, ids = NetworkPredictor(model, END), [END, *text(2 * MAX_LENGTH)]
+    lengths: list[int] = []
+    step = model.encoder.step
+
+    def recorded(ids_BT: Any, state: Any) -> Any:
+        lengths.append(ids_BT.shape[1])
+        return step(ids_BT, state)
+
+    monkeypatch.setattr(model.encoder, "step", recorded)
+    logprobs, _ = predictor.step(np.array([ids]), predictor.start(1))
+    assert lengths == [MAX_LENGTH, MAX_LENGTH, 1]
+    whole = model(torch.tensor([ids]))[0, -1].log_softmax(-1).detach().numpy()
+    np.testing.assert_allclose(logprobs[0], whole, rtol=1e-10)

@@ -3,10 +3,11 @@
 Shapes: S source tokens, T target tokens.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,6 @@ from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.tables import TextPair, read_pairs
-from satchel.text.tokenizer import Tokenizer
 from satchel.text.windows import refuse_start
 from satchel.training.examples.common import require_rows
 from satchel.training.examples.pairs import read_valid_pairs
@@ -50,8 +50,12 @@ if TYPE_CHECKING:
 
 # Number of sources translated at once.
 BATCH = 1024
-# Ends of sentences, where long sources are split.
-SENTENCE_END = re.compile(r"(?<=[.!?;:\u3002\uff01\uff1f])\s+")
+# White space after the end of a sentence or of a paragraph, where long sources are split. Chinese and Japanese sentence
+# marks need no white space.
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*|\s*\n\s*")
+# Long sentences are split into windows of at most this many times the mean length of the training sources, but not of
+# fewer than MIN_WINDOW tokens.
+WINDOW_FACTOR, MIN_WINDOW = 2, 32
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,26 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class TranslatedPart:
+    """A part of a long source that begins at the character `start`, and its best translation."""
+
+    start: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
 class Translation:
-    """Translations of a source in descending order of score, and the number of parts it was split into."""
+    """Translations of a source in descending order of score; `parts` are empty unless the source was split."""
 
     source: str
     translations: tuple[Candidate, ...]
-    pieces: int = 1
+    parts: tuple[TranslatedPart, ...] = ()
+
+    @property
+    def pieces(self) -> int:
+        """Number of parts into which the source was split; 1 if it was not split."""
+        return max(1, len(self.parts))
 
     @property
     def target(self) -> str:
@@ -114,7 +132,8 @@ class Translator(Model):
     ) -> Iterator[Translation]:
         """Return the translation of each text, in order, reading at most `batch` texts ahead.
 
-        White space is returned unchanged. Texts longer than the context are translated in parts, joined by spaces.
+        White space is returned unchanged. A text longer than the context is translated in parts, sentences if they
+        fit, and joined by the white space between them.
         """
         from satchel.generation import beam
 
@@ -125,11 +144,11 @@ class Translator(Model):
             )
         remaining = iter(texts)
         while chunk := list(islice(remaining, batch)):
-            parts = [_split_source(text, self.source_tokenizer, self.settings.model.context - 1) for text in chunk]
+            parts = [self._split(text) for text in chunk]
             hypotheses = iter(
                 beam.translate(
                     self.network,
-                    [self.source_tokenizer.encode(part).ids for text_parts in parts for part in text_parts],
+                    [self.source_tokenizer.encode(part).ids for text_parts in parts for _, part in text_parts],
                     self.boundaries,
                     settings,
                     unknown=self.tokenizer.unknown,
@@ -139,19 +158,34 @@ class Translator(Model):
                 )
             )
             for text, text_parts in zip(chunk, parts, strict=True):
-                candidates = self._join(text, [next(hypotheses) for _ in text_parts])
-                yield Translation(text, candidates, max(1, len(text_parts)))
+                yield self._join(text, text_parts, [next(hypotheses) for _ in text_parts])
 
-    def _join(self, text: str, parts: "list[list[Hypothesis]]") -> tuple[Candidate, ...]:
+    def _split(self, text: str) -> list[tuple[int, str]]:
+        """Return the parts of a text that are translated, with the characters at which they begin."""
+        longest, facts = self.settings.model.context - 1, self.run.facts
+        mean = facts["source_counts"]["tokens"] / max(1, facts["counts"]["documents"])
+        window = min(longest, max(MIN_WINDOW, math.ceil(WINDOW_FACTOR * mean)))
+        return split_source(text, lambda part: len(self.source_tokenizer.encode(part).ids), longest, window)
+
+    def _join(
+        self, text: str, parts: list[tuple[int, str]], hypotheses: "Sequence[Sequence[Hypothesis]]"
+    ) -> Translation:
         """Return the translations of a text: the n-th joins the n-th best translations of its parts."""
         if not parts:
-            return (Candidate(text, 0.0, 0.0),)
-        candidates = []
-        for hypotheses in zip(*parts, strict=False):
-            logprob, tokens = sum(each.logprob for each in hypotheses), sum(len(each.ids) + 1 for each in hypotheses)
-            target = " ".join(self.tokenizer.decode(each.ids) for each in hypotheses)
-            candidates.append(Candidate(target, logprob / tokens, logprob))
-        return tuple(candidates)
+            return Translation(text, (Candidate(text, 0.0, 0.0),))
+        # The white space after each part but the last.
+        gaps = [text[start + len(part) : after] for (start, part), (after, _) in pairwise(parts)]
+        candidates, best = [], [""] * len(parts)
+        for rank, chosen in enumerate(zip(*hypotheses, strict=False)):
+            logprob, tokens = sum(each.logprob for each in chosen), sum(len(each.ids) + 1 for each in chosen)
+            targets = [self.tokenizer.decode(each.ids) for each in chosen]
+            joined = "".join(target + gap for target, gap in zip(targets, [*gaps, ""], strict=True))
+            candidates.append(Candidate(joined, logprob / tokens, logprob))
+            best = targets if rank == 0 else best
+        if len(parts) == 1:
+            return Translation(text, tuple(candidates))
+        translated = zip(parts, best, strict=True)
+        return Translation(text, tuple(candidates), tuple(TranslatedPart(*part, target) for part, target in translated))
 
     # --- given pairs
 
@@ -310,32 +344,43 @@ class Translator(Model):
         return "sentence_chrf", scores
 
 
-def _split_source(text: str, tokenizer: Tokenizer, longest: int) -> list[str]:
-    """Return parts of a text with at most `longest` tokens each, split at ends of sentences; empty for white space."""
+def split_source(text: str, count_tokens: Callable[[str], int], longest: int, window: int) -> list[tuple[int, str]]:
+    """Return the parts of a text, with the characters at which they begin; empty if it is white space.
+
+    A text of at most `longest` tokens is one part. A longer text is split at ends of sentences, and longer sentences
+    into windows of at most `window` tokens. White space between parts belongs to none of them.
+    """
     if not text.strip():
         return []
+    if count_tokens(text) <= longest:
+        return [(0, text)]
+    ends = [(0, 0), *(match.span() for match in SENTENCE_END.finditer(text)), (len(text), len(text))]
+    parts = [_stripped(text, start, stop) for (_, start), (stop, _) in pairwise(ends)]
+    sentences = [(start, part) for start, part in parts if part]
+    return [
+        piece
+        for start, sentence in sentences
+        for piece in (
+            [(start, sentence)]
+            if count_tokens(sentence) <= longest
+            else _windows(start, sentence, count_tokens, window)
+        )
+    ]
 
-    def fits(part: str) -> bool:
-        return len(tokenizer.encode(part).ids) <= longest
 
-    def halves(part: str) -> Iterator[str]:
-        """Split a part into halves, at a space if there is one, until they fit."""
-        if fits(part) or len(part) < 2:
-            yield part
-            return
-        middle = len(part) // 2
-        cut = part.find(" ", middle)
-        cut = cut if 0 < cut < len(part) - 1 else part.rfind(" ", 1, middle)
-        cut = cut if cut > 0 else middle
-        yield from halves(part[:cut])
-        yield from halves(part[cut:].lstrip(" "))
+def _windows(start: int, text: str, count_tokens: Callable[[str], int], window: int) -> list[tuple[int, str]]:
+    """Return halves of a text, of halves and so on, until they have at most `window` tokens; cuts are at spaces."""
+    if len(text) < 2 or count_tokens(text) <= window:
+        return [(start, text)]
+    middle = len(text) // 2
+    space = re.compile(r"\s").search(text, middle)
+    cut = space.start() if space is not None else max(text.rfind(character, 1, middle) for character in " \t\n")
+    cut = cut if 0 < cut < len(text) else middle
+    halves = [_stripped(text, 0, cut), _stripped(text, cut, len(text))]
+    return [part for place, half in halves if half for part in _windows(start + place, half, count_tokens, window)]
 
-    if fits(text):
-        return [text]
-    parts: list[str] = []
-    for part in (part for sentence in SENTENCE_END.split(text) for part in halves(sentence)):
-        if parts and fits(joined := f"{parts[-1]} {part}"):
-            parts[-1] = joined
-        else:
-            parts.append(part)
-    return parts
+
+def _stripped(text: str, start: int, stop: int) -> tuple[int, str]:
+    """Return a part of a text without white space around it, and the character at which it begins."""
+    part = text[start:stop]
+    return start + len(part) - len(part.lstrip()), part.strip()

@@ -10,6 +10,9 @@ from satchel.cli.output import TOKEN, message, print_fields, print_table
 from satchel.cli.result import Result, reports
 from satchel.text.windows import pair_documents
 
+# Maximum number of tokens printed; JSON contains all of them.
+MAX_TOKENS = 1000
+
 
 @reports
 def score(
@@ -45,8 +48,10 @@ def score(
         columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}
         print_table(
             [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), *columns.items()],
-            [[token, logprob, math.exp(logprob), *note.values()] for token, logprob, note in rows],
+            [[token, logprob, math.exp(logprob), *note.values()] for token, logprob, note in rows[:MAX_TOKENS]],
         )
+        if len(rows) > MAX_TOKENS:
+            message(f"{len(rows) - MAX_TOKENS:,} more tokens (--json prints all)")
         print_fields(
             [("total log-probability", f"{result.total_logprob:.4f} nats"), ("perplexity", f"{result.perplexity:,.2f}")]
         )

@@ -65,7 +65,8 @@ def _cells(translation: "Translation") -> dict[str, Any]:
 
 def _document(translation: "Translation") -> dict[str, Any]:
     others = [asdict(each) for each in translation.translations[1:]]
-    return {**_cells(translation), **({"others": others} if others else {})}
+    parts = [asdict(each) for each in translation.parts]
+    return {**_cells(translation), **({"others": others} if others else {}), **({"parts": parts} if parts else {})}
 
 
 def _show(translation: "Translation") -> None:

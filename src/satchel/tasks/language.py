@@ -24,8 +24,8 @@ from satchel.predictor import Floats, Ids, Scores, checked
 from satchel.tasks.gate import Gate
 from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
 
-# Number of tokens encoded in one batch when a text is scored.
-TOKENS_AT_ONCE = 1 << 13
+# Number of tokens encoded in one batch when a text is scored. Activations of larger batches exceed the cache.
+TOKENS_AT_ONCE = 1 << 12
 # Number of tokens of a document encoded at once; longer documents carry the encoder's state from part to part.
 MAX_LENGTH = 1 << 10
 
@@ -248,9 +248,16 @@ class NetworkPredictor:
             lengths_B = torch.tensor([window.stop - window.start for window in windows], device=self._device)
             keep_BT = torch.arange(longest, device=self._device) < lengths_B[:, None]
         encoded_BTD = self.network.encoder.encode(inputs_BT, keep_BT)
-        for encoded_TD, window in zip(encoded_BTD, windows, strict=True):
-            encoded_ND = encoded_TD[window.scored - window.start : window.stop - window.start]
-            yield self._predict(ids_T, window.scored, encoded_ND)
+        # The head is applied once to the scored positions of all windows: many small products would be slower.
+        parts = [
+            encoded_TD[window.scored - window.start : window.stop - window.start]
+            for encoded_TD, window in zip(encoded_BTD, windows, strict=True)
+        ]
+        targets_N = torch.cat([ids_T[window.scored + 1 : window.stop + 1] for window in windows])
+        encoded_ND, lengths = torch.cat(parts), [len(part) for part in parts]
+        logprobs = np.split(self._logprobs(encoded_ND, targets_N), np.cumsum(lengths)[:-1])
+        for window, logprobs_N, part in zip(windows, logprobs, parts, strict=True):
+            yield slice(window.scored, window.stop), logprobs_N, part
 
     def _predict_document(self, ids_T: Tensor, window: _Window) -> Iterator[_Predictions]:
         """Yield the predictions of a long document, whose state is carried from part to part."""
@@ -258,18 +265,17 @@ class NetworkPredictor:
         state = encoder.start(1)
         for start in range(window.start, window.stop, MAX_LENGTH):
             encoded_BTD, state = encoder.step(ids_T[None, start : min(window.stop, start + MAX_LENGTH)], state)
-            yield self._predict(ids_T, start, encoded_BTD[0])
+            stop = start + encoded_BTD.shape[1]
+            yield slice(start, stop), self._logprobs(encoded_BTD[0], ids_T[start + 1 : stop + 1]), encoded_BTD[0]
 
-    def _predict(self, ids_T: Tensor, start: int, encoded_ND: Tensor) -> _Predictions:
-        """Return the log-probabilities of the tokens after the encoded positions, of which `start` is the first."""
-        targets_N = ids_T[start + 1 : start + 1 + len(encoded_ND)]
+    def _logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> Floats:
+        """Return the log-probabilities of the targets."""
         rows = max(1, LOGITS_AT_ONCE // self.vocabulary)
         logprobs = [
             -F.cross_entropy(self.network.head(encoded), targets, reduction="none")
             for encoded, targets in zip(encoded_ND.split(rows), targets_N.split(rows), strict=True)
         ]
-        logprobs_N = torch.cat(logprobs).cpu().double().numpy() if logprobs else np.empty(0)
-        return slice(start, start + len(encoded_ND)), checked(logprobs_N), encoded_ND
+        return checked(torch.cat(logprobs).cpu().double().numpy())
 
     def _gate_logits(self, encoded_ND: Tensor) -> Floats:
         """Return the gate's logits; infinity, all weight to the network, if there is no gate."""
@@ -308,7 +314,9 @@ class NetworkPredictor:
                 recent_BT = new_BT = recent_BT[:, -kept:]
                 encoder = self.network.encoder.start(len(new_BT))
         with inference(self.network, state.cache):
-            encoded_BTD, encoder = self.network.encoder.step(torch.as_tensor(new_BT, device=self._device), encoder)
+            # A long prompt is encoded in parts: memory is bounded, and a signal is handled between two of them.
+            for part_BT in torch.as_tensor(new_BT, device=self._device).split(MAX_LENGTH, dim=1):
+                encoded_BTD, encoder = self.network.encoder.step(part_BT, encoder)
             logprobs_BV = checked(self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy())
             gates_B = self._gate_logits(encoded_BTD[:, -1])
         if self.network.ngram is None:
