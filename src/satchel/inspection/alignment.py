@@ -82,17 +82,19 @@ def align(
     tokenizers = subject.source_tokenizer, subject.tokenizer
     boundaries = tokenizers[0].boundary, tokenizers[1].boundary
     (ids_S, source_window), (ids_T, window) = pair_windows(subject, source, target)
-    sources, targets = (
-        words_of(tokenizer, [*ids.tolist(), tokenizer.boundary])
-        for tokenizer, ids in zip(tokenizers, (ids_S, ids_T), strict=True)
-    )
+    # The end of a truncated translation is not predicted.
+    predicted = [*ids_T.tolist(), boundaries[1]][: len(ids_T) + window.is_whole]
+    sources = words_of(tokenizers[0], [*ids_S.tolist(), boundaries[0]])
+    targets = words_of(tokenizers[1], predicted)
     starts = [word.start for word in targets]
     is_exact = isinstance(subject.network.pair, BackpackPair) and layer is None and head is None
     if is_exact:
-        values_TX = contributions(subject.network, ids_S, ids_T, boundaries, above_mean=True).sum(axis=2)
+        values_TX = contributions(subject.network, ids_S, ids_T, boundaries, above_mean=True)[: len(predicted)].sum(
+            axis=2
+        )
         values_TS, others = values_TX[:, : len(ids_S) + 1], values_TX[:, len(ids_S) + 1 :].sum(axis=1)
     else:
-        values_TS = attention_weights(subject.network, ids_S, ids_T, boundaries, layer, head)
+        values_TS = attention_weights(subject.network, ids_S, ids_T, boundaries, layer, head)[: len(predicted)]
     values = np.add.reduceat(values_TS, [word.start for word in sources], axis=1)
     values = np.add.reduceat(values, starts, axis=0)
     if not is_exact:

@@ -59,6 +59,8 @@ def _json_value(value: Any) -> Any:
 
 def backpack_of(subject: Subject) -> Backpack:
     """Return the Backpack encoder of a model, or raise an error if it has another encoder."""
+    if subject.task == "translate":
+        raise unsupported(subject, "has senses of sources and targets", "use `satchel look alignment`")
     encoder = getattr(subject.network, "encoder", None)
     if not isinstance(encoder, Backpack):
         remedy = "train a language model, classifier or tagger with --model backpack"

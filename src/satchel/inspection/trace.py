@@ -491,13 +491,14 @@ def trace_translation(subject: Subject, source: str, target: str) -> Trace:
     tokenizers = subject.source_tokenizer, subject.tokenizer
     (source_ids, source_window), (target_ids, window) = pair_windows(subject, source, target)
     boundaries = subject.source_tokenizer.boundary, subject.tokenizer.boundary
-    # The end of a truncated translation is not predicted.
-    predicted = np.append(target_ids, boundaries[1]) if window.is_whole else target_ids
     (logprobs,) = subject.predictor.score([source_ids], [target_ids])
+    # The last prediction is the end of the translation, unless the translation is truncated.
+    inputs = target_ids if window.is_whole else target_ids[:-1]
+    predicted = np.append(target_ids, boundaries[1])[: len(inputs) + 1]
     return Trace(
-        tokenizers[1].tokens_of([boundaries[1], *target_ids], as_context=True),
+        tokenizers[1].tokens_of([boundaries[1], *inputs], as_context=True),
         subject.network,
-        one_pair(subject.network, source_ids, target_ids, boundaries),
+        one_pair(subject.network, source_ids, inputs, boundaries),
         source=tokenizers[0].tokens_of([*source_ids, boundaries[0]]),
         targets=Targets(tokenizers[1].tokens_of(predicted), tuple(predicted.tolist()), -logprobs[: len(predicted)]),
         window=window,

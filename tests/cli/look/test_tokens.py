@@ -146,8 +146,21 @@ def test_predictions_after_a_long_prompt_depend_on_its_last_tokens_only(cli: Cli
 
 
 def test_surprisal_is_refused_for_classifiers_and_taggers(cli: Cli, classifier: Path, tagger: Path) -> None:
-    for run, task in ((classifier, "classify"), (tagger, "tag")):
-        for view in ("surprise", "order"):
+    for run, task, name in ((classifier, "classify", "a classifier"), (tagger, "tag", "a tagger")):
+        for view, expected in (("surprise", f"not tokens (task={task})"), ("order", f"is {name}, expected a language")):
             code, printed, messages = cli("look", view, run, "the cat")
             assert (code, printed) == (2, "")
-            assert f"not tokens (task={task})" in messages
+            assert expected in messages
+
+
+def test_a_translation_longer_than_the_context_is_shown_without_its_end(cli: Cli, translator: Path) -> None:
+    arguments = (translator, "2021-05-03" * 10, "--source", "May 3, 2021")
+    expected = {"start": 0, "tokens": 47, "total": 100}
+    surprise = json_of(cli, "look", "surprise", *arguments)
+    assert (len(surprise["tokens"]), surprise["window"], surprise["token_roles"][-1]) == (47, expected, None)
+    cross = json_of(cli, "look", "attention", *arguments, "--which", "cross")
+    assert (len(cross["rows"]), cross["row_roles"][0], cross["window"]) == (47, "start", expected)
+    alignment = json_of(cli, "look", "alignment", *arguments)["alignment"]
+    assert (alignment["target_roles"][-1], alignment["window"]) == (None, expected)
+    patterns = json_of(cli, "look", "patterns", translator, "May 3, 2021", "--target", "2021-05-03" * 10)
+    assert patterns["windows"] == [expected]

@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 @view
 def surprise(run: Run, text: Text = None, target: Target = None, source: Source = None, start: Start = None) -> View:
     """Print or draw the surprisal of each token: -log2 of its probability, in bits."""
-    from satchel import charts
+    from satchel import api, charts
 
-    result = _scored(run, text, target, source, start)
+    model: Any = api.load(run)
+    if model.task not in ("lm", "translate"):
+        raise RunError(
+            f"predicts {'a label' if model.task == 'classify' else 'tags'}, not tokens (task={model.task})",
+            "surprisal is for language models and translators; use `satchel look attribution`",
+            where=run,
+        )
+    result = _scored(model, text, target, source, start)
     bits = (-result.logprobs / math.log(2)).tolist()
 
     def document() -> dict[str, Any]:
@@ -37,22 +44,13 @@ def surprise(run: Run, text: Text = None, target: Target = None, source: Source 
 
 
 def _scored(
-    run: str, text: str | None, target: str | None = None, source: str | None = None, start: int | None = None
+    model: Any, text: str | None, target: str | None = None, source: str | None = None, start: int | None = None
 ) -> "TextScore":
     """Return the scores of the tokens of a text, or of a translation, from the token `start` on."""
-    from satchel import api
-
     content, target = read_pair(text, target, source)
-    model: Any = api.load(run)
     if model.task == "translate":
         refuse_start(start)
         scored = model.score(content, model.translate(content).target if target is None else target)
-    elif model.task != "lm":
-        raise RunError(
-            f"predicts {'a label' if model.task == 'classify' else 'tags'}, not tokens (task={model.task})",
-            "surprisal is for language models and translators; use `satchel look attribution`",
-            where=run,
-        )
     elif target is not None:
         raise SettingsError("--source and --target are for translators, and this is a language model", "omit them")
     else:
@@ -72,9 +70,9 @@ def _scored(
 @view
 def order(run: Run, text: Text = None, start: Start = None) -> View:
     """Print or draw the order of the longest n-gram found for each token (1 is a back-off to the unigram)."""
-    from satchel import charts
+    from satchel import api, charts
 
-    result = _scored(run, text, start=start)
+    result = _scored(api.load(run, task="lm"), text, start=start)
     tokens, orders = result.tokens, result.notes.get("order")
     if orders is None:
         raise RunError(
