@@ -1,6 +1,5 @@
 """Train a model, resume a training, or run a plan."""
 
-import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -15,8 +14,10 @@ from satchel.api.tagging import Tagger
 from satchel.api.tasks import TASKS, AnyModel, CustomEncoder, check_task, new_model, read_settings
 from satchel.api.translation import Translator
 from satchel.errors import RunError
+from satchel.evaluation.baselines import better_baseline
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
+from satchel.text.display import quoted
 from satchel.torchrun import launch
 from satchel.training.clock import Clock
 from satchel.training.defaults import baseline_seconds
@@ -229,6 +230,9 @@ def _evaluated(report: TrainReport, hooks: Hooks, custom_encoder: CustomEncoder)
     if has_valid and launch().is_first and report.stopped != "interrupted":
         hooks.progress("evaluating", None)
         report = _with_metrics(report, model, hooks)
+    elif not has_valid and model.settings.data.valid:
+        note = "no validation metrics: the data is too small for a held-out part; give a file with --valid"
+        report = replace(report, notes=(*report.notes, note))
     model.report = replace(report, wall_seconds=hooks.clock.elapsed())
     return model
 
@@ -237,7 +241,7 @@ def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainRe
     """Return the report with the metrics of the model and its baseline, as far as the time limit permits."""
     settings: Any = model.settings
     limit, notes = settings.training.validation_tokens, list(report.notes)
-    evaluated, command = model, f"satchel evaluate {shlex.quote(report.run)}"
+    evaluated, command = model, f"satchel evaluate {quoted(report.run)}"
     if limit is not None and not hooks.clock.fits(report.evaluation_seconds):
         evaluated = new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=limit))
         notes.append(
@@ -250,4 +254,23 @@ def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainRe
         baseline = evaluated.ngram_baseline(hooks.progress)
     else:
         notes.append(f"no n-gram baseline: counting takes about {seconds:,.0f} s, for which --minutes leaves no time")
-    return replace(report, valid=valid, baseline=baseline, notes=tuple(notes))
+    better = better_baseline(valid, baseline)
+    if better is not None and better.baseline == "ngram":
+        better = replace(better, commands=_ngram_commands(model))
+    return replace(report, valid=valid, baseline=baseline, better_baseline=better, notes=tuple(notes))
+
+
+def _ngram_commands(model: AnyModel) -> tuple[str, ...]:
+    """Return the commands that train an n-gram model on the data of a network, and mix it with a language model."""
+    run, data = model.folder, model.settings.data
+    name = str(run / "stdin.txt") if model.run.data.name == "-" else model.run.data.name
+    ngram = run.with_name(f"{run.name}-ngram")
+    command = ["satchel", "train", quoted(name), "--task", model.task, "--model", "ngram", "-o", quoted(ngram)]
+    if isinstance(data.valid, str) or data.valid:
+        command += ["--valid", quoted(str(data.valid))]
+    if model.task != "lm":
+        return (" ".join(command),)
+    # A mix requires the same tokenizer and the same documents.
+    command += ["--tokenizer", quoted(run), *(["--set", f"data.documents={data.documents}"] * (data.documents != "stream"))]
+    mixture = run.with_name(f"{run.name}-mix")
+    return " ".join(command), f"satchel mix {quoted(ngram)} {quoted(run)} -o {quoted(mixture)}"

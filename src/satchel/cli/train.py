@@ -280,6 +280,8 @@ def _document(trained: "AnyModel") -> dict[str, Any]:
         "tokens_per_second": round(report.tokens_per_second, 1),
         "train_loss": report.train_loss,
         "valid": metrics_json(trained, report.valid) if report.valid is not None else None,
+        "baseline": report.baseline.document() if report.baseline is not None else None,
+        "better_baseline": report.better_baseline.document() if report.better_baseline is not None else None,
         "stopped": report.stopped,
         "saved_step": report.saved_step,
         "failed_save": report.failed_save or None,
@@ -328,7 +330,8 @@ def show_report(trained: "AnyModel") -> None:
     sees_targets = getattr(trained, "sees_targets", False)
     command = ("evaluate {run}" if sees_targets else NEXT[trained.settings.task]).format(run=quoted(report.run))
     also = f"; satchel senses {quoted(report.run)} WORD" if trained.has_senses and trained.settings.task == "lm" else ""
-    message(*report.notes, f"next: satchel {command}{also}")
+    better = [report.better_baseline.sentence] if report.better_baseline is not None else []
+    message(*better, *report.notes, f"next: satchel {command}{also}")
 
 
 def _data_fields(trained: "AnyModel") -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ Shapes: B batch, T time, D width, V vocabulary, N positions.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,7 @@ class NetworkPredictor:
     def _windows(self, ids_T: Tensor) -> Iterator[_Window]:
         """Yield the windows of all documents; a document starts at a boundary."""
         starts = (ids_T[:-1] == self.boundary).nonzero().flatten().tolist()
-        for start, stop in zip(starts, [*starts[1:], len(ids_T) - 1], strict=True):
+        for start, stop in pairwise([*starts, len(ids_T) - 1]):
             if self.window is None:
                 yield _Window(start, stop, start)
                 continue

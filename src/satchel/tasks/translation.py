@@ -18,7 +18,7 @@ from satchel.nn.inference import inference
 from satchel.nn.linear import Linear
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, checked
-from satchel.tasks.objectives import Reduction, cross_entropy
+from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
 
 # Number of tokens in one batch of inference, padding included.
 TOKENS_AT_ONCE = 1 << 13
@@ -107,11 +107,20 @@ class NetworkTranslator:
         logprobs_R: list[Floats] = [np.empty(0)] * len(sources)
         with inference(self.network):
             for rows, batch in self._batches(sources, targets):
-                logprobs_BTV = self.network(batch).log_softmax(dim=-1)
-                logprobs_BT = logprobs_BTV.gather(-1, batch.targets.clamp(min=0)[..., None])[..., 0]
+                logprobs_BT = self._logprobs(batch)
                 for row, logprobs_T in zip(rows, logprobs_BT.cpu().double().numpy(), strict=True):
                     logprobs_R[row] = checked(logprobs_T[: len(targets[row]) + 1])
         return logprobs_R
+
+    def _logprobs(self, batch: PairBatch) -> Tensor:
+        """Return the log-probabilities (B, T) of the targets, without holding all logits in memory."""
+        encoded_ND, targets_N1 = self.network.encoded(batch).flatten(0, 1), batch.targets.clamp(min=0).view(-1, 1)
+        rows = max(1, LOGITS_AT_ONCE // len(self.network.head.weight))
+        logprobs = [
+            self.network.scores(encoded).log_softmax(dim=-1).gather(-1, targets)
+            for encoded, targets in zip(encoded_ND.split(rows), targets_N1.split(rows), strict=True)
+        ]
+        return torch.cat(logprobs).view_as(batch.targets)
 
     def _batches(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> Iterator[tuple[Ints, PairBatch]]:
         lengths_R = np.array([max(len(a), len(b)) + 1 for a, b in zip(sources, targets, strict=True)], np.int64)

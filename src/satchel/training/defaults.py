@@ -47,6 +47,8 @@ VALIDATIONS, VALIDATION_SHARE, LEAST_VALIDATION = 20, 0.1, 8192
 STDIN_CHARACTERS = 1_000_000
 # Assumed compression ratio of .gz files.
 GZIP_RATIO = 3
+# Maximum number of words of a network's vocabulary, and the number assumed in estimates.
+NETWORK_WORDS, TYPICAL_WORDS = 50_000, 20_000
 # Number of rows of a table that are inspected.
 INSPECTED_ROWS = 100
 # Maximum mean distance between spaces in a text with words separated by spaces.
@@ -206,7 +208,9 @@ def _vocabulary(choices: Choices, kind: str, tokenizer: Tokenizer | None) -> int
     """Return the approximate size of the tokenizer."""
     if tokenizer is not None:
         return tokenizer.size
-    return choices.group("tokenizer").get("size") or {"char": 100, "byte": 256}.get(kind, 20_000)
+    if kind == "word":
+        return min(choices.group("tokenizer").get("size") or NETWORK_WORDS, TYPICAL_WORDS)
+    return choices.group("tokenizer").get("size") or {"char": 100, "byte": 256}.get(kind, TYPICAL_WORDS)
 
 
 def _choose_size(choices: Choices, size: dict[str, int], reason: str) -> None:
@@ -282,6 +286,8 @@ def choose_tokens(choices: Choices, data: str, tokenizer: Tokenizer | None) -> N
         choices.choose("tokenizer.kind", builtin.tokenizer, f"default for {data}")
     settings = choices.settings()
     kind = tokenizer.kind if tokenizer else settings.tokenizer.kind
+    if settings.model.kind != "ngram" and kind == "word" and tokenizer is None:
+        choices.choose("tokenizer.size", NETWORK_WORDS, "the most frequent words; others are <unk>")
     if settings.model.kind == "ngram" and task.counting and kind in ("char", "byte"):
         unit = "characters" if kind == "char" else "bytes"
         choices.choose("model.order", task.counting.character_order, f"n-grams of {unit} need a longer context")
@@ -456,6 +462,8 @@ PAIR_SHAPES = tuple(
     Shape(*size) for size in ((64, 2, 4), (96, 2, 4), (128, 3, 4), (192, 3, 4), (256, 3, 4), (384, 4, 6), (512, 6, 8))
 )
 PAIR_BATCH = 2048
+# Number of characters from which a BPE tokenizer has merges in any case.
+LEAST_MERGED = 1000
 # Parameters of a recurrent encoder, decoder and attention, as a multiple of those of the recurrent layers of one.
 RECURRENT_PAIR = 4
 
@@ -479,7 +487,7 @@ def choose_translator(choices: Choices, data: str, tokenizer: Tokenizer | None) 
     choices.choose("training.batch_tokens", PAIR_BATCH, "many small steps")
     for key in ("training.label_smoothing", "model.dropout"):
         choices.choose(key, 0.1, "small data, many epochs")
-    if kind == "bpe":
+    if kind == "bpe" and characters >= LEAST_MERGED:
         choices.choose("training.merge_dropout", 0.1, "BPE-dropout: words are split in varying ways")
     if settings.model.kind in ATTENTION_KINDS:
         shape = pair_shape(_budget(choices.settings().training, tokens), vocabulary, tokens)

@@ -3,17 +3,11 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from satchel.data.tokens import TokenCounts
-from satchel.evaluation.classification import ClassificationMetrics
-from satchel.evaluation.likelihood import Likelihood
-from satchel.evaluation.translation import TranslationMetrics
+from satchel.evaluation.baselines import BetterBaseline, Metrics
 from satchel.progress import Progress, silent
 from satchel.training.clock import Clock
-
-Metrics: TypeAlias = Likelihood | ClassificationMetrics | TranslationMetrics
-
 
 def ignore(*arguments: object) -> None:
     """Do nothing."""
@@ -49,6 +43,7 @@ class TrainReport:
     steps: int = 0
     stopped: str = "finished"
     baseline: Metrics | None = None  # metrics of an n-gram model of the same data
+    better_baseline: BetterBaseline | None = None  # a baseline that is better than the network
     failed_save: str = ""  # reason why the last save failed; empty if it succeeded
     saved_step: int | None = None  # step of the parameters in the run's model file; None for n-gram models
     evaluation_seconds: float = 0.0  # expected time of an evaluation on all held-out data

@@ -16,6 +16,10 @@ from satchel.training.examples.common import Examples, fraction, valid_corpus
 from satchel.training.plan import Plan
 
 
+# Number of characters below which a text is not split by default, and below which the parts of a stream are checked.
+SHORTEST_SPLIT, SHORT_TEXT = 200, 10_000
+
+
 def write_text(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: Progress) -> Examples:
     """Write the training tokens, and the held-out tokens if there are any."""
     sha256, rule = corpus.identity(), plan.settings.data.documents
@@ -31,6 +35,14 @@ def write_text(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: 
     def part(*, is_valid: bool) -> Iterator[Piece]:
         return (piece for is_held_out, piece in split.pieces(corpus, rule, characters) if is_held_out == is_valid)
 
+    def is_empty(pieces: Iterator[Piece]) -> bool:
+        return not any(piece.text.strip() for piece in pieces)
+
+    # A text that is too short for the default fraction is not split; the ends of longer streams are not empty.
+    if "data.valid" in plan.chosen and (rule != "stream" or characters < SHORT_TEXT):
+        if characters < SHORTEST_SPLIT or is_empty(part(is_valid=True)) or is_empty(part(is_valid=False)):
+            split = HeldOutSplit(0.0, split.seed)
+
     def new_tokenizer() -> Tokenizer:
         progress("learning the tokenizer", None)
         return train_tokenizer(plan.settings.tokenizer, (piece.text for piece in part(is_valid=False)), characters)
@@ -44,7 +56,7 @@ def write_text(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: 
             writer.finish(sha256)
         if not counts.tokens:
             remedy = "give more text, another fraction, or a file with --valid"
-            raise DataError(f"the {noun} part contains no tokens", remedy)
+            raise DataError(f"the {noun} part contains no tokens, expected at least one", remedy, where=corpus.name)
         return counts
 
     counts = write(runs.TRAIN_TOKENS, "training", part(is_valid=False), sha256)
