@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from satchel.models.encoder import Encoder
 
 
+# Smallest number of held-out tokens of an evaluation after a training.
+LEAST_SAMPLE = 1000
+
+
 class _TrainOptions(TrainOptions, total=False):
     """Options of `train` besides the task."""
 
@@ -240,17 +244,20 @@ def _evaluated(report: TrainReport, hooks: Hooks, custom_encoder: CustomEncoder)
 def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainReport:
     """Return the report with the metrics of the model and its baseline, as far as the time limit permits."""
     settings: Any = model.settings
-    limit, notes = settings.training.validation_tokens, list(report.notes)
-    evaluated, command = model, f"satchel evaluate {quoted(report.run)}"
-    if limit is not None and not hooks.clock.fits(report.evaluation_seconds):
-        evaluated = new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=limit))
+    limit, notes, clock = settings.training.validation_tokens, list(report.notes), hooks.clock
+    evaluated = model
+    if limit is not None and report.evaluation_seconds > clock.remaining():
+        # The validations during the training used `limit` tokens; at the end there may be less time.
+        share = min(1.0, max(0.0, clock.remaining()) / max(report.sample_seconds, 1e-9))
+        sample = max(LEAST_SAMPLE, int(share * limit))
+        evaluated = new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=sample))
         notes.append(
             f"the validation metrics are those of a sample of the held-out data, because --minutes leaves no time for "
-            f"all of it (about {report.evaluation_seconds:,.0f} s); for all of it: {command}"
+            f"all of it (about {report.evaluation_seconds:,.0f} s); for all of it: satchel evaluate {quoted(report.run)}"
         )
     valid, baseline = evaluated.evaluate(progress=hooks.progress), None
     seconds = baseline_seconds(model.run, model.tokenizer.kind)
-    if seconds < 1 or hooks.clock.fits(seconds):
+    if seconds < 1 or seconds <= clock.remaining():
         baseline = evaluated.ngram_baseline(hooks.progress)
     else:
         notes.append(f"no n-gram baseline: counting takes about {seconds:,.0f} s, for which --minutes leaves no time")

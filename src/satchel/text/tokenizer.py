@@ -89,6 +89,7 @@ class Tokenizer:
         self.kind = _kind(json.loads(text), self.unknown)
         self._lengths = np.array([len(spelling) for spelling in self.spellings])
         self._bytes = {character: index for index, character in byte_alphabet()}
+        self._token_bytes: dict[int, bytes] = {}  # filled by bytes_of
 
     @functools.cached_property
     def byte_lengths(self) -> npt.NDArray[np.int64]:
@@ -191,11 +192,13 @@ class Tokenizer:
 
     def bytes_of(self, id_: int) -> bytes:
         """Return the bytes of a byte-level token."""
-        spelling = self.spellings[id_]
-        try:
-            return bytes(self._bytes[character] for character in spelling)
-        except KeyError:  # a special token of an imported tokenizer
-            return spelling.encode()
+        if id_ not in self._token_bytes:
+            spelling = self.spellings[id_]
+            try:
+                self._token_bytes[id_] = bytes(self._bytes[character] for character in spelling)
+            except KeyError:  # a special token of an imported tokenizer
+                self._token_bytes[id_] = spelling.encode()
+        return self._token_bytes[id_]
 
 
 def _kind(tree: dict[str, Any], unknown: int | None) -> str:

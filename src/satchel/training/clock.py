@@ -1,5 +1,6 @@
 """The wall time of a training, and its limit. Imports no torch."""
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -27,11 +28,11 @@ class Clock:
         """Return the seconds of all commands so far."""
         return self.spent + time.perf_counter() - self.began
 
-    def fits(self, seconds: float) -> bool:
-        """Return whether work of this many seconds ends within the limit and its tolerance."""
+    def remaining(self) -> float:
+        """Return the seconds until the limit and its tolerance are reached; infinity without a limit."""
         if self.minutes is None:
-            return True
-        return self.elapsed() + seconds <= (1 + TOLERANCE) * 60 * self.minutes + TOLERANCE_SECONDS
+            return math.inf
+        return (1 + TOLERANCE) * 60 * self.minutes + TOLERANCE_SECONDS - self.elapsed()
 
 
 @dataclass

@@ -256,6 +256,8 @@ def choose_validation(choices: Choices, data: str, tokenizer: Tokenizer | None) 
         return _size(choices, name) / characters_per_token(kind, vocabulary)
 
     held_out = tokens(valid) if isinstance(valid, str) else valid * tokens(data)
+    if held_out <= LEAST_VALIDATION:
+        return
     is_windowed = settings.task == "lm" and settings.model.kind in ATTENTION_KINDS
     # A forward pass is a third of a training step; windows overlap by half.
     cost = (2 if is_windowed else 1) / 3
