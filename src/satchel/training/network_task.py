@@ -197,7 +197,7 @@ class NetworkTask:
         hooks.clock.minutes = settings.training.minutes
         final = FinalWork(
             self.evaluation_cost,
-            self.held_out_size(run) / max(1, self.held_out_size(sampled)),
+            max(1, self.held_out_size(run)) / max(1, self.held_out_size(sampled)),
             baseline_seconds(run.config, run.tokenizer.kind),
             settings.training.minutes,
         )
