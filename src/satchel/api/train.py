@@ -278,6 +278,10 @@ def _ngram_commands(model: AnyModel) -> tuple[str, ...]:
     if model.task != "lm":
         return (" ".join(command),)
     # A mix requires the same tokenizer and the same documents.
-    command += ["--tokenizer", quoted(run), *(["--set", f"data.documents={data.documents}"] * (data.documents != "stream"))]
+    command += [
+        "--tokenizer",
+        quoted(run),
+        *(["--set", f"data.documents={data.documents}"] * (data.documents != "stream")),
+    ]
     mixture = run.with_name(f"{run.name}-mix")
     return " ".join(command), f"satchel mix {quoted(ngram)} {quoted(run)} -o {quoted(mixture)}"

@@ -9,6 +9,7 @@ from satchel.evaluation.baselines import BetterBaseline, Metrics
 from satchel.progress import Progress, silent
 from satchel.training.clock import Clock
 
+
 def ignore(*arguments: object) -> None:
     """Do nothing."""
     del arguments

@@ -15,7 +15,6 @@ from satchel.text.tokenizer_training import train_tokenizer
 from satchel.training.examples.common import Examples, fraction, valid_corpus
 from satchel.training.plan import Plan
 
-
 # Number of characters below which a text is not split by default, and below which the parts of a stream are checked.
 SHORTEST_SPLIT, SHORT_TEXT = 200, 10_000
 
@@ -35,13 +34,15 @@ def write_text(folder: durable.NewFolder, corpus: Corpus, plan: Plan, progress: 
     def part(*, is_valid: bool) -> Iterator[Piece]:
         return (piece for is_held_out, piece in split.pieces(corpus, rule, characters) if is_held_out == is_valid)
 
-    def is_empty(pieces: Iterator[Piece]) -> bool:
-        return not any(piece.text.strip() for piece in pieces)
+    def can_split() -> bool:
+        if rule == "stream" and characters >= SHORT_TEXT:
+            return True
+        parts = (part(is_valid=is_valid) for is_valid in (True, False))
+        return characters >= SHORTEST_SPLIT and all(any(piece.text.strip() for piece in pieces) for pieces in parts)
 
-    # A text that is too short for the default fraction is not split; the ends of longer streams are not empty.
-    if "data.valid" in plan.chosen and (rule != "stream" or characters < SHORT_TEXT):
-        if characters < SHORTEST_SPLIT or is_empty(part(is_valid=True)) or is_empty(part(is_valid=False)):
-            split = HeldOutSplit(0.0, split.seed)
+    # A text that is too short for the default fraction is not split.
+    if "data.valid" in plan.chosen and not can_split():
+        split = HeldOutSplit(0.0, split.seed)
 
     def new_tokenizer() -> Tokenizer:
         progress("learning the tokenizer", None)
