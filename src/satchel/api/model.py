@@ -11,6 +11,7 @@ from satchel.data.tokens import TokenFile, decode_documents
 from satchel.datasets.corpora import open_corpus, require_text
 from satchel.datasets.registry import dataset_for_task
 from satchel.errors import RunError, SettingsError
+from satchel.evaluation.baselines import Metrics
 from satchel.evaluation.comparison import UnitCosts
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
@@ -18,7 +19,7 @@ from satchel.runs.folder import RunFolder
 from satchel.text.columns import DELIMITERS
 from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import prefer_header
-from satchel.training.report import Metrics, TrainReport
+from satchel.training.report import TrainReport
 from satchel.training.settings import RunSettings
 
 if TYPE_CHECKING:

@@ -252,8 +252,8 @@ def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainRe
         sample = max(LEAST_SAMPLE, int(share * limit))
         evaluated = new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=sample))
         notes.append(
-            f"the validation metrics are those of a sample of the held-out data, because --minutes leaves no time for "
-            f"all of it (about {report.evaluation_seconds:,.0f} s); for all of it: satchel evaluate {quoted(report.run)}"
+            f"the validation metrics are those of a sample of the held-out data, because --minutes leaves no time "
+            f"for all of it (about {report.evaluation_seconds:,.0f} s); for all: satchel evaluate {quoted(report.run)}"
         )
     valid, baseline = evaluated.evaluate(progress=hooks.progress), None
     seconds = baseline_seconds(model.run, model.tokenizer.kind)

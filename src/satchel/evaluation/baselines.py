@@ -56,7 +56,7 @@ class BetterBaseline:
 
 
 def better_baseline(model: Metrics, ngram: Metrics | None) -> BetterBaseline | None:
-    """Return the best baseline if it is better than the model, else None; `ngram` are the metrics of the n-gram model."""
+    """Return the best baseline if it is better than the model; `ngram` are the metrics of an n-gram model."""
     better = [
         each
         for each in _comparisons(model, ngram)
