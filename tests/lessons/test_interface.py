@@ -81,3 +81,18 @@ def test_the_lesson_does_not_change_the_global_random_state() -> None:
 def test_the_answer_on_interchangeable_encoders_is_checked() -> None:
     assert step("Encoders are interchangeable").is_correct("Nothing at all")
     assert not step("Encoders are interchangeable").is_correct("everything")
+
+
+@pytest.mark.item(80)
+def test_the_softmax_of_the_logits_equals_the_quotient_of_exponentials() -> None:
+    by_softmax, by_word = matrix("Prediction").values
+    assert by_word == pytest.approx(by_softmax, abs=1e-6)
+    assert sum(map(float, by_word)) == pytest.approx(1)
+
+
+@pytest.mark.item(86)
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_layers_of_pytorch_give_the_same_encodings_with_a_mask_only(seed: int) -> None:
+    ((masked, unmasked),) = matrix("Parity", words="the cat sat on the mat", seed=seed).values
+    assert float(masked) < 1e-12
+    assert float(unmasked) > 0.1

@@ -14,6 +14,7 @@ from satchel.text.display import quoted, safe
 
 if TYPE_CHECKING:
     from satchel.lessons import Step, Steps
+    from satchel.lessons.items import Item
 
 
 def lesson(
@@ -31,6 +32,10 @@ def lesson(
         bool, Option("--ask", help="Ask the questions before showing the answers, and print a score at the end.")
     ] = False,
     tries: Annotated[int, Option(help="With --ask: number of tries for each question.", min=1)] = 2,
+    items: Annotated[
+        bool,
+        Option("--items", help="List the items of the lectures with their commands; NAME is then a number or a word."),
+    ] = False,
     out: Annotated[
         Path | None, Option("-o", "--out", help="Write a file: .html, .svg, .png, .pdf, .tex or .ipynb (a notebook).")
     ] = None,
@@ -41,10 +46,15 @@ def lesson(
     from satchel.lessons import LESSONS
     from satchel.lessons.steps import format_setting
 
+    if items:
+        _check_unused({"--set": settings, "--step": step, "--ask": ask, "-o": out}, "--items lists the lecture items")
+        _show_items(name, as_json)
+        return
     if out is not None:
         _check_file(out, name, ask=ask, as_json=as_json)
     if name is None:
-        _list(as_json, unused={"--set": settings, "--step": step, "--ask": ask})
+        _check_unused({"--set": settings, "--step": step, "--ask": ask}, "without NAME, the lessons are listed")
+        _list(as_json)
         return
     if name not in LESSONS:
         near = difflib.get_close_matches(name, LESSONS, n=1)
@@ -84,19 +94,59 @@ def _check_file(out: Path, name: str | None, *, ask: bool, as_json: bool) -> Non
     files.check_ending(out)
 
 
-def _list(as_json: bool, unused: dict[str, object]) -> None:
+def _check_unused(options: dict[str, object], cause: str) -> None:
+    """Raise if an option is given that has no effect."""
+    for option, value in options.items():
+        if value not in (None, False, []):
+            remedy = f"give the name of a lesson: satchel lesson attention {option}"
+            raise SettingsError(f"{option} needs the name of a lesson: {cause}", remedy)
+
+
+def _list(as_json: bool) -> None:
     from satchel.lessons import LESSONS
 
-    if given := [option for option, value in unused.items() if value not in (None, False, [])]:
-        raise SettingsError(
-            f"{given[0]} needs the name of a lesson", f"for example satchel lesson attention {given[0]}"
-        )
     rows = [[lesson.name, lesson.title, lesson.source] for lesson in LESSONS.values()]
     if as_json:
         emit_json({"lessons": [dict(zip(("name", "title", "source"), row, strict=True)) for row in rows]})
         return
     print_table({"name": TEXT, "title": TEXT, "lecture": TEXT}, rows)
-    message("\nnext: satchel lesson attention --ask")
+    message("\nnext: satchel lesson attention --ask", "the items of the lectures: satchel lesson --items")
+
+
+def _show_items(query: str | None, as_json: bool) -> None:
+    """Print all items of the lectures, one item by its number, or the items that contain a text."""
+    from satchel.lessons.items import find_items
+
+    items = find_items(query)
+    if as_json:
+        emit_json({"items": [item.document() for item in items]})
+        return
+    if query is not None and query.isdecimal():
+        _show_item(items[0])
+        return
+    topic = ""
+    for item in items:
+        if item.topic != topic:
+            topic = item.topic
+            print(f"\n{topic} ({item.lecture})")
+        # Without a step of a lesson, the last command shows the item; the commands before it train the models.
+        note = f"  (first: satchel lesson --items {item.number})" if len(item.commands) > 1 else ""
+        command = item.steps[0].command if item.steps else item.commands[-1] + note
+        for place, line in enumerate(_wrap(item.title)):
+            print(f"  {item.number:>3}  {line}" if place == 0 else f"       {line}")
+        print(f"       {command}")
+    message("\nnext: satchel lesson --items 47 (all commands of one item), satchel lesson --items gradient (search)")
+
+
+def _show_item(item: "Item") -> None:
+    print(f"{item.number}. {item.title}\n{item.topic} ({item.lecture})\n")
+    for command in item.all_commands:
+        print(f"  {command}")
+    print()
+    for line in _wrap(item.read):
+        print(line)
+    if any(command.startswith("satchel train ") for command in item.commands):
+        message("\nitems share run folders: a training that is complete need not be run again")
 
 
 def _show(step: "Step") -> None:

@@ -1,8 +1,9 @@
-"""One interface for all encoders: words in, one context-dependent vector per word out (items 7, 12 and 67).
+"""One interface for all encoders: words in, one context-dependent vector per word out (items 7, 12, 67, 80 and 86).
 
 Shapes: B batch, T time, D width.
 """
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,22 @@ WIDTH = 8
 MOST_WORDS = 12
 # A word that does not occur in the text; it replaces a word to measure the effect on the encodings.
 OTHER = "<other>"
+
+# Names of the parameters of nn.TransformerEncoderLayer by their names in a block of this package.
+PARITY = {
+    "attention.project.weight": "self_attn.in_proj_weight",
+    "attention.project.bias": "self_attn.in_proj_bias",
+    "attention.out.weight": "self_attn.out_proj.weight",
+    "attention.out.bias": "self_attn.out_proj.bias",
+    "feedforward.widen.weight": "linear1.weight",
+    "feedforward.widen.bias": "linear1.bias",
+    "feedforward.narrow.weight": "linear2.weight",
+    "feedforward.narrow.bias": "linear2.bias",
+    "attention_norm.weight": "norm1.weight",
+    "attention_norm.bias": "norm1.bias",
+    "feedforward_norm.weight": "norm2.weight",
+    "feedforward_norm.bias": "norm2.bias",
+}
 
 step = partial(build_step, "api", other=OTHER)
 
@@ -38,6 +55,7 @@ def interface(words: str = "the cat sat", kind: str = "lstm", seed: int = 0) -> 
             *_encoding(encoders[kind], ids_BT, sentence),
             *_layers_above(encoders, kind, ids_BT, vocabulary),
             _comparison(encoders, ids_BT, seed),
+            _parity(len(vocabulary), ids_BT, seed),
         ]
 
 
@@ -77,12 +95,28 @@ def _layers_above(
     from satchel.tasks.language import LanguageHead
 
     encodings_BTD = encoders[kind].encode(ids_BT)
-    chances_V = LanguageHead(encoders[kind])(encodings_BTD)[0, -1].softmax(dim=-1)
+    head = LanguageHead(encoders[kind])
+    chances_V = head(encodings_BTD)[0, -1].softmax(dim=-1)
+    # The same probabilities word by word: each row of W is the embedding of a word.
+    powers = [math.exp(float(row_D @ encodings_BTD[0, -1])) for row_D in head.weight]
+    by_word = [power / sum(powers) for power in powers]
     upper = "transformer" if kind != "transformer" else "lstm"
     stacked = encoders[upper].contextualise(encodings_BTD)[0].tolist()
     count = len(stacked)
     return [
-        step("Prediction", vector(f"P(w_{count + 1})", chances_V.tolist(), vocabulary), number=count, next=count + 1),
+        step(
+            "Prediction",
+            matrix(
+                f"P(w_{count + 1})",
+                (chances_V.tolist(), by_word),
+                ("softmax(W h)", "exp(w . h) / sum"),
+                vocabulary,
+            ),
+            number=count,
+            next=count + 1,
+            rows=len(vocabulary),
+            width=WIDTH,
+        ),
         step(
             "Encoders can be stacked",
             matrix(f"{upper} on top of {kind}", stacked, _numbered("h", count)),
@@ -105,6 +139,42 @@ def _comparison(encoders: dict[str, "CausalEncoder"], ids_BT: "Tensor", seed: in
     )
 
 
+def _parity(vocabulary: int, ids_BT: "Tensor", seed: int) -> Step:
+    """Return the difference between the Transformer of this package and the encoder layers of PyTorch."""
+    import torch
+    from torch import nn
+
+    from satchel.models.transformer import Transformer, gpt2
+
+    length = ids_BT.shape[1]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        settings = gpt2(width=WIDTH, layers=2, heads=2, context=length, norm="post", feedforward="relu", hidden=4 * WIDTH)
+        ours = Transformer(settings, vocabulary, causal=True).double().eval()
+        _randomise(ours)
+        layers = nn.TransformerEncoderLayer(WIDTH, 2, 4 * WIDTH, dropout=0.0, batch_first=True, dtype=torch.float64)
+        encoder = nn.TransformerEncoder(layers, num_layers=2, enable_nested_tensor=False)
+    for block, layer in zip(ours.blocks, encoder.layers, strict=True):
+        state = {PARITY[name]: tensor for name, tensor in block.state_dict().items()}
+        layer.load_state_dict(state)
+    mask_TT = torch.triu(torch.full((length, length), -torch.inf, dtype=torch.float64), diagonal=1)
+    inputs_BTD = ours._add_positions(ours.embed(ids_BT), 0)
+    expected_BTD, encodings_BTD = encoder(inputs_BTD, mask=mask_TT), ours.encode(ids_BT)
+    unmasked_BTD = encoder(inputs_BTD)
+    return step(
+        "Parity with the layers of PyTorch",
+        vector(
+            "largest difference",
+            (_difference(expected_BTD, encodings_BTD), _difference(unmasked_BTD, encodings_BTD)),
+            ("with the mask", "without the mask"),
+        ),
+    )
+
+
+def _difference(first: "Tensor", second: "Tensor") -> float:
+    return float((first - second).abs().max())
+
+
 def _build(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncoder":
     """Return a small encoder with random parameters, large enough for visible differences between words."""
     import torch
@@ -118,10 +188,17 @@ def _build(kind: str, vocabulary: int, length: int, seed: int) -> "CausalEncoder
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         encoder = build_encoder(TypeAdapter(EncoderSettings).validate_python(tree), vocabulary, causal=True)
-        for parameter in encoder.parameters():
-            if parameter.dim() > 1:
-                torch.nn.init.normal_(parameter, std=0.5)
+        _randomise(encoder)
     return encoder.eval()
+
+
+def _randomise(encoder: "CausalEncoder") -> None:
+    """Draw the matrices from a distribution wide enough for visible effects of every layer."""
+    import torch
+
+    for parameter in encoder.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
 
 
 def _change(encoder: "CausalEncoder", ids_BT: "Tensor", position: int) -> list[float]:

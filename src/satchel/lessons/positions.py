@@ -38,7 +38,7 @@ MEASURES = (
 def positions(words: str = "the movie was great", width: int = 4, length: int = 12, train: bool = False) -> list[Step]:
     """Return self-attention without positions, and the properties of learned and sinusoidal position encodings.
 
-    `train` trains the models of the last step, which takes about a minute; otherwise it shows stored results.
+    `train` trains the models of the last step; otherwise it shows stored results.
     """
     sentence = split_words("words", words, 2, MOST_WORDS, "the movie was great")
     # Sines and cosines come in pairs.
