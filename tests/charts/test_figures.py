@@ -16,6 +16,8 @@ from satchel.charts import figures
 from satchel.charts.figures import Figure, pixels
 from satchel.charts.palette import DARK, LIGHT, rgb
 from satchel.errors import SettingsError
+from satchel.lessons import LESSONS
+from satchel.lessons.page import page as lesson_page
 from tests.charts.charts import EVERY, HOSTILE, OF_WORDS, WORDS, maps, texts, weights
 
 
@@ -149,8 +151,8 @@ class Tags(HTMLParser):
 
 def shown_by(page: Tags) -> dict[str, Any]:
     """Return the specification inside a page."""
-    call = next(script for script in page.scripts if script.startswith("vegaEmbed("))
-    spec, _ = json.JSONDecoder().raw_decode(call[call.index("{") :])
+    name, spec, _ = json.loads(next(script for script in page.scripts if script.startswith("[")))
+    assert name == "#figure"
     assert isinstance(spec, dict)
     return spec
 
@@ -159,7 +161,7 @@ def test_a_page_has_no_external_resources() -> None:
     figure = OF_WORDS["attention_maps"](HOSTILE)
     page = figure.html()
     tags = Tags(page)
-    assert [tag for tag, _ in tags.tags].count("script") == 2
+    assert [tag for tag, _ in tags.tags].count("script") == 3  # the chart as JSON, the library and the call
     assert not [attributes for _, attributes in tags.tags if "src" in attributes or "href" in attributes]
     assert "cdn" not in page.lower()
     assert "@import" not in page
@@ -188,7 +190,7 @@ def test_hostile_tokens_are_escaped_in_figures_and_pages(name: str) -> None:
 def test_hostile_titles_are_escaped() -> None:
     figure = charts.attention_map(["a"], ["b"], [[1.0]], "</title><script>alert(1)</script>\u202e")
     page = figures.chart_page(figure.title, "")
-    assert [tag for tag, _ in Tags(page).tags].count("script") == 1
+    assert [tag for tag, _ in Tags(page).tags].count("script") == 2  # the library and the script that draws
     assert "alert(1)" in "".join(texts(figure.svg()))
 
 
@@ -294,6 +296,37 @@ def test_a_page_works_in_a_browser_without_requests(tmp_path: Path) -> None:
     assert "layer 1, head 2" in body
     assert "&lt;/script&gt;" in body
     assert re.search(r'id="vg-tooltip-element"[^>]*visible.*>weight<', body)
+
+
+INJECTED = """<script>document.body.append('script ran')</script>
+<img src=x onerror="document.body.append('handler ran')">
+<a id="link" href="javascript:document.body.append('link ran')">link</a>
+<iframe srcdoc="<script>parent.document.body.append('frame ran')</script>"></iframe>"""
+
+
+@pytest.mark.parametrize("kind", ["chart", "lesson"])
+def test_the_security_policy_allows_only_the_scripts_of_the_page(kind: str, tmp_path: Path) -> None:
+    if kind == "chart":
+        page = charts.attention_map(["a", "b"], ["a", "b"], [[1.0, 0.0], [0.5, 0.5]]).html()
+    else:
+        page = lesson_page(LESSONS["attention"].run())
+    policy = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    assert len(policy) == 1
+    assert all(part in policy[0] for part in ("default-src 'none'", "base-uri 'none'", "form-action 'none'"))
+    assert "script-src 'unsafe-inline'" not in policy[0]
+    head, tail = page.rsplit("<body>", 1)  # the library contains the text <body>, too
+    shown, requested = browse(f"{head}<body>{INJECTED}{tail}", tmp_path)
+    body = shown[shown.rindex("<body") :]
+    assert requested == []
+    # The code itself is in quotation marks; the text that it would add is not.
+    assert not re.search(r"(?<!')(?:script|handler|link|frame) ran", body)
+    assert "<svg" in body
+
+
+def test_injected_code_runs_in_a_page_without_a_policy(tmp_path: Path) -> None:
+    shown, _ = browse(f"<html><body>{INJECTED}</body></html>", tmp_path)
+    assert re.search(r"(?<!')script ran", shown)
+    assert re.search(r"(?<!')handler ran", shown)
 
 
 def test_a_request_of_a_page_is_detected(tmp_path: Path) -> None:

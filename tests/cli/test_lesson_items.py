@@ -75,14 +75,16 @@ def test_all_items_are_listed_by_lecture(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "numbers"), [("gradient", {34, 47, 58, 77}), ("Swedish", {43}), ("decoder-only", {79, 103}), ("tied", {22, 80})]
+    ("word", "numbers"),
+    [("gradient", {34, 47, 58, 77}), ("Swedish", {43}), ("decoder-only", {79, 103}), ("tied", {22, 80})],
 )
 def test_items_are_found_by_a_word(word: str, numbers: set[int], cli: Cli) -> None:
     assert {item["number"] for item in json_of(cli, "lesson", "--items", word)["items"]} == numbers
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--items", "0"], ["--items", "105"], ["--items", "xyzzy"], ["--items", "--ask"], ["3", "--items", "-o", "a.svg"]]
+    "arguments",
+    [["--items", "0"], ["--items", "105"], ["--items", "xyzzy"], ["--items", "--ask"], ["3", "--items", "-o", "a.svg"]],
 )
 def test_invalid_items_are_errors(arguments: list[str], cli: Cli) -> None:
     code, printed, error = cli("lesson", *arguments)
@@ -90,7 +92,9 @@ def test_invalid_items_are_errors(arguments: list[str], cli: Cli) -> None:
     assert error.startswith("satchel: ")
 
 
-def test_the_lesson_commands_of_all_items_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lesson_commands_of_all_items_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for command in CHEAP:
         monkeypatch.setattr("sys.stdin", io.StringIO())
         assert run(shlex.split(command)[1:]) == 0, command

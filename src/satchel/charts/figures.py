@@ -33,6 +33,15 @@ TITLE_WIDTH = 640
 # Remedy if an image cannot be drawn.
 NO_RENDERER = "write .html or .json instead, without a width: the browser draws these; or raise the memory limit"
 
+# Script of a page that draws its charts, which are JSON arrays of the arguments of vegaEmbed.
+DRAW_CHARTS = """
+addEventListener('DOMContentLoaded', () => {
+  for (const chart of document.querySelectorAll('script.chart'))
+    vegaEmbed(...JSON.parse(chart.textContent)).catch(console.error);
+  for (const form of document.forms) form.addEventListener('submit', event => event.preventDefault());
+});
+"""
+
 # Returns the chart in a theme, with its plot stretched horizontally by a factor.
 Draw = Callable[[Theme, float], alt.TopLevelMixin]
 
@@ -189,11 +198,11 @@ def embedded(spec: dict[str, Any], name: str, *, is_dark: bool = False) -> str:
         "bind": f"#{name}-choices",
         "downloadFileName": name,
     }
-    # A token may contain </script> or <!--: no < occurs inside the script.
-    call = f"vegaEmbed('#{name}', {text}, {_json(options)}).catch(console.error);".replace("<", "\\u003c")
+    # A token may contain </script> or <!--: no < occurs inside the element.
+    data = f'["#{name}",{text},{_json(options)}]'.replace("<", "\\u003c")
     return (
-        f'<form class="choices" id="{name}-choices" onsubmit="return false"></form>\n'
-        f'<div id="{name}"></div>\n<script>{call}</script>\n'
+        f'<form class="choices" id="{name}-choices"></form>\n'
+        f'<div id="{name}"></div>\n<script type="application/json" class="chart">{data}</script>\n'
     )
 
 
@@ -203,9 +212,9 @@ def chart_page(title: str, body: str, *, is_dark: bool = False) -> str:
     style = (folder / "chart.css").read_text(encoding="utf-8")
     # The bundle of vl_convert, which would need the renderer to build it.
     bundle = gzip.decompress((folder / "vega.js.gz").read_bytes()).decode()
-    script = "<script>" + bundle.replace("</script", "<\\/script") + "</script>\n"
+    scripts = [bundle.replace("</script", "<\\/script"), DRAW_CHARTS]
     notice = "<noscript>The charts of this page need JavaScript, which is part of the file.</noscript>\n"
-    return html.page(title, notice + body, theme="dark" if is_dark else "light", style=style, script=script)
+    return html.page(title, notice + body, theme="dark" if is_dark else "light", style=style, scripts=scripts)
 
 
 def _svg(spec: dict[str, Any], name: str = "SVG") -> str:

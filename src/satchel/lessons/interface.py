@@ -149,7 +149,9 @@ def _parity(vocabulary: int, ids_BT: "Tensor", seed: int) -> Step:
     length = ids_BT.shape[1]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        settings = gpt2(width=WIDTH, layers=2, heads=2, context=length, norm="post", feedforward="relu", hidden=4 * WIDTH)
+        settings = gpt2(
+            width=WIDTH, layers=2, heads=2, context=length, norm="post", feedforward="relu", hidden=4 * WIDTH
+        )
         ours = Transformer(settings, vocabulary, causal=True).double().eval()
         _randomise(ours)
         layers = nn.TransformerEncoderLayer(WIDTH, 2, 4 * WIDTH, dropout=0.0, batch_first=True, dtype=torch.float64)

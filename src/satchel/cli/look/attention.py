@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.charts import terminal
-from satchel.charts.arrays import largest_weight
 from satchel.cli.look.options import Head, Layer, Source, Start, Target, read_pair, trace_run
 from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, Progress, message, print, print_drawing, print_table
@@ -80,6 +79,8 @@ def attention(
         return {**tokens, **fields, **averages, "maps": chosen, **trace.windows()}
 
     def show() -> None:
+        from satchel.charts.arrays import largest_weight
+
         print(f"{shown.title}; rows: query tokens, columns: key tokens")
         weights = _weights(maps, layer, head, shown, mean)
         print_drawing(terminal.heatmap(maps.rows, maps.columns, weights, largest=largest_weight(weights)))
