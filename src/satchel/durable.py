@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -36,6 +37,13 @@ LARGEST_NAME = 255
 
 
 # --- writing -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield an empty temporary folder that is removed with its files when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
+        yield Path(folder)
 
 
 @contextlib.contextmanager

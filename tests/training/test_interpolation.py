@@ -119,13 +119,13 @@ def test_a_damaged_foreign_or_missing_ngram_file_is_refused(poem: Path, tmp_path
     (run / runs.NGRAM).write_bytes(data[:-8] + bytes(8))
     with pytest.raises(RunError, match="is damaged"):
         satchel.load(run)
-    with pytest.raises(RunError, match="has changed since the run was created"):
+    with pytest.raises(RunError, match="is damaged"):
         api.resume(run)
     other = tmp_path / "other.txt"
     other.write_text(VERSE.replace("c", "ç"))
     train(other, tmp_path / "other", "dan", steps=1)
     shutil.copy(tmp_path / "other" / runs.NGRAM, run / runs.NGRAM)
-    with pytest.raises(RunError, match="another run"):
+    with pytest.raises(RunError, match="is damaged"):
         satchel.load(run)
     (run / runs.NGRAM).unlink()
     with pytest.raises(RunError, match=runs.NGRAM):

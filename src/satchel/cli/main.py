@@ -22,8 +22,8 @@ from satchel.torchrun import launch
 
 HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
 COMMANDS = (
-    "demo", "train", "evaluate", "compare", "mix", "score", "next", "generate", "classify", "tag", "translate", "senses",
-    "similar", "probe", "report", "lesson", "data", "tokenize", "info", "export", "import_",
+    "demo", "train", "evaluate", "compare", "mix", "score", "next", "generate", "classify", "tag", "translate",
+    "senses", "similar", "probe", "report", "lesson", "data", "tokenize", "info", "export", "import_",
 )  # fmt: skip
 
 app = typer.Typer(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count, product
 
+from satchel.durable import scratch_folder
 from satchel.lessons.arithmetic import Number, Rows, add, attend, dot, transpose
 from satchel.lessons.checks import check, check_range, split_words
 from satchel.lessons.steps import Matrix, Step, build_step, load_texts, matrix, stored_note, vector
@@ -94,16 +95,13 @@ def _trained(train: bool) -> Step:
 
 def train_models(kind: str, counting_steps: int = COUNTING_STEPS, ab_steps: int = AB_STEPS) -> list[float]:
     """Train on letter counting and on the AB language with one kind of position encoding and return MEASURES."""
-    import tempfile
-    from pathlib import Path
-
     from satchel.api import LanguageModel, Tagger, train
 
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
 
         def trained(name: str, steps: int, settings: dict[str, object]) -> object:
             settings = {**settings, "model.positions": kind}
-            out = Path(folder) / name
+            out = folder / name
             return train(
                 f"@{name}", model="transformer", steps=steps, seed=0, threads=1, valid=0.0, settings=settings, out=out
             )
