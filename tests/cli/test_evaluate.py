@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -208,4 +209,22 @@ def test_word_similarity_is_correlated_with_human_ratings(cli: Cli, backpack: Pa
     assert all(-1 <= value <= 1 for value in pairs["correlations"].values())
     code, printed, _ = cli("evaluate", backpack, "--similarity", tmp_path)
     assert code == 0
-    assert "best sense" in printed
+    assert "concatenated" in printed
+    assert pairs["intervals"] == {}
+    assert pairs["selected"] is None
+
+
+def test_word_similarity_has_intervals_a_chance_level_and_a_sense_selected_on_other_pairs(
+    cli: Cli, backpack: Path, tmp_path: Path
+) -> None:
+    words = ["cat", "dog", "mat", "log", "the", "sat", "on"]
+    pairs = [f"{a}\t{b}\t{number}\n" for number, (a, b) in enumerate(combinations(words, 2))]
+    (tmp_path / "pairs.tsv").write_text("".join(pairs), encoding="utf-8")
+    (result,) = json_of(cli, "evaluate", backpack, "--similarity", tmp_path)["similarity"]
+    for measure, (low, high) in result["intervals"].items():
+        assert -1 <= low <= result["correlations"][measure] <= high <= 1
+    assert result["chance"] == pytest.approx(1.96 / (result["covered"] - 1) ** 0.5, rel=1e-3)
+    assert len(result["selected"]["senses"]) == 2
+    code, printed, messages = cli("evaluate", backpack, "--similarity", tmp_path)
+    assert (code, "95 % CI" in printed, "chance" in printed, "single sense" in printed) == (0, True, True, True)
+    assert "measured on the other half" in messages

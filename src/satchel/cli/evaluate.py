@@ -110,23 +110,40 @@ def _group_result(model: "Model", data: str | None, by: str, options: dict[str, 
 
 def _similarity_result(model: "Model", path: str) -> Result:
     """Return the Spearman correlations between the cosine similarities of words and human ratings."""
-    results = model.sense_vectors.agreement(path)
-    rows = []
+    with Progress() as progress:
+        progress("comparing words", None)
+        results = model.sense_vectors.agreement(path)
+    rows: list[list[Any]] = []
     for each in results:
-        senses = {name: value for name, value in each.correlations.items() if name.startswith("sense ")}
-        best = max(senses, key=lambda name: senses[name], default=None)
-        measures = [each.correlations.get(name) for name in SIMILARITY_MEASURES.values()]
-        rows.append([each.name, each.pairs, each.covered, *measures, f"{senses[best]:.3f} ({best})" if best else None])
-    numbers = {"pairs": ",", "covered": ",", **dict.fromkeys(SIMILARITY_MEASURES, ".3f")}
+        size = [each.name, f"{each.covered:,} of {each.pairs:,}"]
+        if not each.correlations:
+            rows.append([*size, "-", None, None])
+            continue
+        for heading, name in SIMILARITY_MEASURES.items():
+            low, high = each.intervals.get(name, (None, None))
+            rows.append([*size, heading, each.correlations[name], _range(low, high)])
+            size = ["", ""]
+        if selected := each.selected:
+            numbers = dict.fromkeys(name.removeprefix("sense ") for name in selected.senses)
+            heading = f"single sense {', '.join(numbers)}"
+            rows.append([*size, heading, selected.correlation, _range(selected.low, selected.high)])
+        if each.chance is not None:
+            rows.append([*size, "chance", 0.0, _range(-each.chance, each.chance)])
 
     def show() -> None:
-        print_table({"data set": TEXT, **numbers, "best sense": TEXT}, rows)
+        columns = {"data set": TEXT, "covered pairs": TEXT, "similarity": TEXT, "correlation": ".3f", "95 % CI": TEXT}
+        print_table(columns, rows)
         message(
-            "Spearman correlation of cosine similarity with human ratings; concatenated: all senses as one vector; "
-            "minimum: over senses; maximum: over pairs of senses"
+            "Spearman correlation of cosine similarity with human ratings, bootstrap intervals over pairs",
+            "concatenated: all senses as one vector; minimum: over senses; maximum: over pairs of senses",
+            "single: the best sense of one half of the pairs, measured on the other half, mean of both directions",
         )
 
     return Result(lambda: {"similarity": [asdict(each) for each in results]}, show)
+
+
+def _range(low: float | None, high: float | None) -> str | None:
+    return None if low is None or high is None else f"{low:.3f} to {high:.3f}"
 
 
 def _write_errors(path: Path, predictions: "LabelledPredictions") -> int:
