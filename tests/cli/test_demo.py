@@ -26,6 +26,6 @@ def test_demo_writes_runs_figures_and_a_report(tmp_path: Path) -> None:
     shown = dict(re.findall(r"^(ngram|backpack|mix) .* ([\d.,]+)$", done.stdout.replace(",", ""), re.MULTILINE))
     assert float(shown["mix"]) <= min(float(shown["ngram"]), float(shown["backpack"]))
     assert "bits per byte" in done.stdout
-    assert re.search(r"^sense +share +promotes +suppresses", done.stdout, re.MULTILINE)
-    assert "the sum of" in done.stdout
+    assert re.search(r"^sense +share +coherence +promotes +suppresses", done.stdout, re.MULTILINE)
+    assert "(bias)" in done.stdout
     assert "bits per byte" in done.stdout

@@ -76,3 +76,15 @@ def test_senses_of_a_classifier_have_labels_with_scores(cli: Cli, backpack_class
         best, worst = sense["promotes"][0], sense["suppresses"][0]
         assert f"{best['word']} {best['score']:+.3f}" in printed
         assert f"{worst['word']} {worst['score']:+.3f}" in printed
+def test_the_chance_level_of_the_coherence_is_printed(cli: Cli, backpack: Path) -> None:
+    code, printed, messages = cli("senses", backpack, "cat", "--top", 4)
+    assert code == 0
+    assert "coherence" in printed
+    (word,) = json_of(cli, "senses", backpack, "cat", "--top", 4)["words"]
+    chance = word["coherence_chance"]
+    assert chance["low"] < chance["mean"] < chance["high"]
+    assert f"of random directions {chance['mean']:.2f}" in messages
+    assert word["occurrences"] > 1
+    for sense in word["senses"]:
+        low, high = sense["share_interval"]
+        assert 0 <= low <= sense["share"] <= high <= 1

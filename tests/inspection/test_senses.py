@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from satchel.inspection.senses import SenseUsage, SenseVectors, amounts, sample_pieces
+from satchel.inspection.senses import (
+    Sense,
+    SenseUsage,
+    SenseVectors,
+    Share,
+    _mean_cosine,
+    amounts,
+    sample_pieces,
+)
 from satchel.models.backpack import Backpack
 from satchel.tasks.language import LanguageNetwork
 from tests.inspection.conftest import untrained
@@ -82,12 +90,47 @@ def test_the_shares_of_senses_are_sums_over_all_occurrences_of_a_word(backpack: 
     usage = SenseUsage(backpack, pieces)
     first, second = (amounts(backpack, piece) for piece in pieces)
     ones = first[1] + first[3] + second[0]
-    assert usage.shares([1]) == pytest.approx(ones / ones.sum())
+    share = usage.share([1])
+    assert share is not None
+    assert share.occurrences == 3
+    assert share.values_N == pytest.approx(ones / ones.sum())
     pairs = first[1] + first[2] + second[0] + second[1]
-    assert usage.shares([1, 4]) == pytest.approx(pairs / pairs.sum())
-    assert usage.shares([9]) is None
-    assert usage.shares([4, 1, 5, 1]) is not None  # in two pieces
-    assert usage.shares(list(range(9))) is None
+    share = usage.share([1, 4])
+    assert share is not None
+    assert share.values_N == pytest.approx(pairs / pairs.sum())
+    assert usage.share([9]) is None
+    assert usage.share([4, 1, 5, 1]) is not None  # in two pieces
+    assert usage.share(list(range(9))) is None
+
+
+def test_a_sense_is_rarely_used_only_if_the_interval_of_its_share_is_low() -> None:
+    generator = np.random.default_rng(0)
+    amounts_PN = np.abs(generator.normal(size=(200, 4))) * np.array([1.0, 1.0, 0.02, 0.2])
+
+    def senses(share: Share) -> list[bool]:
+        described = [Sense(n, (), (), float(share.values_N[n]), 0.0, None, (), share.interval(n)) for n in range(4)]
+        return [each.is_rarely_used(4) for each in described]
+
+    share = Share(amounts_PN)
+    low, high = share.interval(2) or (0.0, 0.0)
+    assert low < share.values_N[2] < high < 0.025
+    assert senses(share) == [False, False, True, False]
+    # A single occurrence is no evidence.
+    assert Share(amounts_PN[:1]).interval(2) is None
+    assert senses(Share(amounts_PN[:1])) == [False] * 4
+
+
+def test_the_chance_level_of_coherence_is_that_of_random_directions(senses: SenseVectors) -> None:
+    described = senses._describe("three", [3], top=4, contexts=0)
+    chance, outputs_VD = described.coherence_chance, senses._outputs_VD
+    assert -1 <= chance.low < chance.mean < chance.high <= 1
+    # Senses in random directions have values inside the interval about as often as it states.
+    directions = torch.randn(1000, outputs_VD.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    values = [float(_mean_cosine(outputs_VD[(outputs_VD @ each).topk(4).indices])) for each in directions]
+    assert np.mean([chance.low <= value <= chance.high for value in values]) > 0.9
+    assert np.mean(values) == pytest.approx(chance.mean, abs=0.05)
+    assert described.document()["coherence_chance"] == {"mean": chance.mean, "low": chance.low, "high": chance.high}
+    assert f"of random directions {chance.mean:.2f}" in described._repr_html_()
 
 
 def test_contexts_of_a_sense_are_those_with_its_largest_share(backpack: Backpack) -> None:

@@ -76,10 +76,13 @@ def show_senses(result: "WordSenses", sense: int | None = None) -> None:
     for each in senses:
         ranked = (each.promotes, each.suppresses)
         names = result.label_scores(each) if result.has_labels else (_join([word for word, _ in row]) for row in ranked)
-        rows.append([each.sense, each.share, *names, _remark(each, len(result.senses))])
+        coherence = [] if result.has_labels else [each.coherence]
+        rows.append([each.sense, each.share, *coherence, *names, _remark(each, len(result.senses))])
     what = " (label and logit)" if result.has_labels else ""
-    columns = {"sense": "d", "share": ".1%", f"promotes{what}": TEXT, f"suppresses{what}": TEXT, "": TEXT}
-    print_table(columns, rows)
+    columns = {"sense": "d", "share": ".1%", **({} if result.has_labels else {"coherence": ".2f"})}
+    print_table({**columns, f"promotes{what}": TEXT, f"suppresses{what}": TEXT, "": TEXT}, rows)
+    if not result.has_labels:
+        message(result.chance_note)
     for each in senses:
         for context in each.contexts:
             before, word, after = (visible(part) for part in (context.before, context.word, context.after))
@@ -91,7 +94,7 @@ def show_senses(result: "WordSenses", sense: int | None = None) -> None:
 def _remark(sense: "Sense", senses: int) -> str:
     if sense.same_as is not None:
         return f"same as {sense.same_as}"
-    return "rarely used" if sense.is_hardly_used(senses) else ""
+    return "rarely used" if sense.is_rarely_used(senses) else ""
 
 
 def _join(words: Sequence[str]) -> str:

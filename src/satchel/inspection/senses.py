@@ -35,8 +35,13 @@ SAMPLED_TOKENS = 20_000
 CONTEXT_TOKENS = 10
 # Number of tokens whose senses are computed in one batch.
 BATCH_TOKENS = 64
-# A sense is hardly used if its share is below this fraction of an equal share.
-HARDLY_USED = 0.1
+# A sense is rarely used if the interval of its share is below this fraction of an equal share.
+RARELY_USED = 0.1
+# Number of resamples of the bootstrap interval of a share, and of random directions for the chance level of coherence.
+RESAMPLES = 200
+RANDOM_DIRECTIONS = 200
+# Limits of 95 % intervals, in percent.
+INTERVAL = (2.5, 97.5)
 # Two senses of a word with a larger cosine similarity are reported as the same.
 SAME_SENSE = 0.95
 
@@ -61,8 +66,9 @@ class Sense:
 
     `promotes` and `suppresses` are the tokens or labels with the largest and smallest logits of the sense vector, and
     `coherence` is the mean cosine similarity of the promoted ones. `share` is the part of the sense in the total length
-    of the vectors that the word adds to encodings of the training text, None if the word does not occur there;
-    `same_as` is an earlier sense with nearly the same direction.
+    of the vectors that the word adds to encodings of the training text, None if the word does not occur there, with a
+    95 % bootstrap interval over its occurrences, None if it occurs once. `same_as` is an earlier sense with nearly the
+    same direction.
     """
 
     sense: int
@@ -72,19 +78,35 @@ class Sense:
     coherence: float
     same_as: int | None
     contexts: tuple[Context, ...] = ()
+    share_interval: tuple[float, float] | None = None
 
-    def is_hardly_used(self, senses: int) -> bool:
-        """Return whether the share is far below an equal share among `senses` senses."""
-        return self.share is not None and self.share < HARDLY_USED / senses
+    def is_rarely_used(self, senses: int) -> bool:
+        """Return whether the interval of the share is far below an equal share among `senses` senses."""
+        return self.share_interval is not None and self.share_interval[1] < RARELY_USED / senses
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Values of a measure for random directions instead of senses: their mean and the limits of 95 % of them."""
+
+    mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class WordSenses:
-    """A word, its tokens and its senses; with `has_labels`, the senses promote labels instead of tokens."""
+    """A word, its tokens and its senses; with `has_labels`, the senses promote labels instead of tokens.
+
+    `occurrences` is the number of occurrences of the word in the sample of the training text, and `coherence_chance`
+    the coherence of random directions.
+    """
 
     word: str
     tokens: tuple[str, ...]
     senses: tuple[Sense, ...]
+    occurrences: int
+    coherence_chance: Chance
     has_labels: bool = False
 
     def label_scores(self, sense: Sense) -> tuple[str, str]:
@@ -103,15 +125,34 @@ class WordSenses:
                 each[key] = [
                     {"word": word, "role": role_of(word), "score": round(score, 6)} for word, score in each[key]
                 ]
-        return with_roles({"word": self.word, "tokens": list(self.tokens), "senses": senses})
+        return with_roles(
+            {
+                "word": self.word,
+                "tokens": list(self.tokens),
+                "senses": senses,
+                "occurrences": self.occurrences,
+                "coherence_chance": asdict(self.coherence_chance),
+            }
+        )
+
+    @property
+    def chance_note(self) -> str:
+        """The chance level of the coherence as text."""
+        chance = self.coherence_chance
+        return (
+            "coherence: mean cosine similarity of the promoted tokens; "
+            f"of random directions {chance.mean:.2f} (95 %: {chance.low:.2f} to {chance.high:.2f})"
+        )
 
     def _repr_html_(self) -> str:
         rows = []
         for each in self.senses:
             ranked = (each.promotes, each.suppresses)
             names = self.label_scores(each) if self.has_labels else map(_joined, ranked)
-            rows.append([str(each.sense), "" if each.share is None else f"{each.share:.0%}", *names])
-        return html.table(["sense", "share", "promotes", "suppresses"], rows, self.word)
+            share = "" if each.share is None else f"{each.share:.0%}"
+            rows.append([str(each.sense), share, *([] if self.has_labels else [f"{each.coherence:.2f}"]), *names])
+        columns = ["sense", "share", *([] if self.has_labels else ["coherence"]), "promotes", "suppresses"]
+        return html.table(columns, rows, self.word) + html.lines([] if self.has_labels else [self.chance_note])
 
 
 def _joined(ranked: Sequence[tuple[str, float]]) -> str:
@@ -155,6 +196,7 @@ class SenseVectors:
         outputs_VD = subject.network.head.weight.detach().double()
         # A constant added to all logits does not change the softmax.
         self._outputs_VD = outputs_VD - outputs_VD.mean(dim=0)
+        self._chances: dict[int, Chance] = {}
 
     # --- senses of a word
 
@@ -172,7 +214,7 @@ class SenseVectors:
         if top < 1 or contexts < 0:
             raise SettingsError(f"top={top}, contexts={contexts}: expected top of 1 or more and contexts of 0 or more")
         senses_ND, usage = self.of_ids(ids), self.usage
-        shares_N = usage.shares(ids) if usage else None
+        share = usage.share(ids) if usage else None
         unit_ND = F.normalize(senses_ND, dim=-1)
         is_same_NN = (unit_ND @ unit_ND.T > SAME_SENSE).tolist()
         senses = []
@@ -184,13 +226,26 @@ class SenseVectors:
                     number,
                     self._ranked(high.indices, high.values),
                     self._ranked(low.indices, low.values),
-                    None if shares_N is None else float(shares_N[number]),
-                    _mean_cosine(self._outputs_VD[high.indices]),
+                    None if share is None else float(share.values_N[number]),
+                    float(_mean_cosine(self._outputs_VD[high.indices])),
                     next((other for other in range(number) if is_same_NN[number][other]), None),
                     tuple(Context(*map(self.tokenizer.decode, parts)) for parts in occurrences),
+                    None if share is None else share.interval(number),
                 )
             )
-        return WordSenses(word, self.tokenizer.tokens_of(ids), tuple(senses), self.subject.task != "lm")
+        count = 0 if share is None else share.occurrences
+        return WordSenses(word, self.tokenizer.tokens_of(ids), tuple(senses), count, self._chance(top), self.subject.task != "lm")
+
+    def _chance(self, top: int) -> Chance:
+        """Return the coherence of random directions."""
+        if top not in self._chances:
+            generator = torch.Generator().manual_seed(0)
+            width, count = self._outputs_VD.shape[1], min(top, len(self._outputs_VD))
+            directions_DR = torch.randn(width, RANDOM_DIRECTIONS, generator=generator).to(self._outputs_VD)
+            best_KR = (self._outputs_VD @ directions_DR).topk(count, dim=0).indices
+            values = _mean_cosine(self._outputs_VD[best_KR.T]).cpu().numpy()
+            self._chances[top] = Chance(float(values.mean()), *map(float, np.percentile(values, INTERVAL)))
+        return self._chances[top]
 
     def _ids(self, word: str) -> list[int]:
         ids = known_ids(self.tokenizer, word)
@@ -308,12 +363,36 @@ class SenseVectors:
         return tuple(word.text for word in words), by_word, window
 
 
-def _mean_cosine(vectors_KD: Tensor) -> float:
-    """Return the mean cosine similarity of all pairs of vectors."""
+def _mean_cosine(vectors_KD: Tensor) -> Tensor:
+    """Return the mean cosine similarity of all pairs of vectors (..., K, D)."""
     unit_KD = F.normalize(vectors_KD, dim=-1)
-    cosines_KK = unit_KD @ unit_KD.T
-    pairs = max(1, len(unit_KD) * (len(unit_KD) - 1))
-    return float((cosines_KK.sum() - cosines_KK.diagonal().sum()) / pairs)
+    cosines_KK = unit_KD @ unit_KD.transpose(-1, -2)
+    count = vectors_KD.shape[-2]
+    diagonal = cosines_KK.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
+    return (cosines_KK.sum(dim=(-2, -1)) - diagonal) / max(1, count * (count - 1))
+
+
+class Share:
+    """The share (N,) of each sense in the total length of the vectors of a word, from the amounts (P, N)."""
+
+    def __init__(self, amounts_PN: Floats) -> None:
+        self.occurrences = len(amounts_PN)
+        self.values_N = _shares(amounts_PN.sum(axis=0))
+        self._limits_N: Floats | None = None
+        if self.occurrences > 1:
+            equal = np.full(self.occurrences, 1 / self.occurrences)
+            counts_RP = np.random.default_rng(0).multinomial(self.occurrences, equal, size=RESAMPLES)
+            self._limits_N = np.percentile(_shares(counts_RP @ amounts_PN), INTERVAL, axis=0)
+
+    def interval(self, sense: int) -> tuple[float, float] | None:
+        """Return the 95 % bootstrap interval of the share of a sense; None for a single occurrence."""
+        if self._limits_N is None:
+            return None
+        return float(self._limits_N[0, sense]), float(self._limits_N[1, sense])
+
+
+def _shares(totals_N: Floats) -> Floats:
+    return np.asarray(totals_N / np.maximum(totals_N.sum(axis=-1, keepdims=True), 1e-300))
 
 
 class SenseUsage:
@@ -329,18 +408,17 @@ class SenseUsage:
         # Missing until the piece is encoded.
         self._amounts_TN = np.full((len(self._ids), backpack.settings.senses), np.nan)
 
-    def shares(self, word: Sequence[int]) -> Floats | None:
-        """Return the share (N,) of each sense in the total length of the vectors of a word; None if it is absent."""
+    def share(self, word: Sequence[int]) -> Share | None:
+        """Return the share of each sense in the total length of the vectors of a word; None if it is absent."""
         _, amounts_PN = self._occurrences(word)
-        totals_N = amounts_PN.sum(axis=0)
-        return np.asarray(totals_N / max(totals_N.sum(), 1e-300)) if len(amounts_PN) else None
+        return Share(amounts_PN) if len(amounts_PN) else None
 
     def contexts(
         self, word: Sequence[int], sense: int, count: int, around: int = CONTEXT_TOKENS
     ) -> list[tuple[Ids, Ids, Ids]]:
         """Return the ids before, of and after a word at the occurrences with the largest share of a sense."""
         starts_P, amounts_PN = self._occurrences(word)
-        shares_P = amounts_PN[:, sense] / np.maximum(amounts_PN.sum(axis=1), 1e-300)
+        shares_P = _shares(amounts_PN)[:, sense]
         parts = []
         for start in starts_P[np.argsort(-shares_P, kind="stable")[:count]].tolist():
             stop = start + len(word)

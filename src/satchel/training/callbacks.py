@@ -8,7 +8,6 @@ import numpy as np
 
 from satchel import durable
 from satchel.errors import MachineError, RunError, SatchelError
-from satchel.inspection.senses import HARDLY_USED
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
 from satchel.runs.folder import RunFolder
@@ -134,12 +133,11 @@ def _sense_summary(senses: dict[str, Any] | None) -> str:
     """Return one line on the senses of a Backpack."""
     if senses is None:
         return ""
-    count = len(senses["use"])
-    used = sum(share > HARDLY_USED / count for share in senses["use"])
-    best = max(range(count), key=senses["cost_without"].__getitem__)
+    costs = senses["cost_without"]
+    best = max(range(len(costs)), key=costs.__getitem__)
     return (
-        f"; {used}/{count} senses used, mean cosine {senses['cosine']:.2f}, "
-        f"largest ablation cost {senses['cost_without'][best]:.2f} nats (sense {best})"
+        f"; mean cosine of the senses of a token {senses['cosine']:.2f}, largest ablation cost "
+        f"{costs[best]:.2f} nats (sense {best} of {len(costs)})"
     )
 
 
