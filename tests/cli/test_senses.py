@@ -76,6 +76,8 @@ def test_senses_of_a_classifier_have_labels_with_scores(cli: Cli, backpack_class
         best, worst = sense["promotes"][0], sense["suppresses"][0]
         assert f"{best['word']} {best['score']:+.3f}" in printed
         assert f"{worst['word']} {worst['score']:+.3f}" in printed
+
+
 def test_the_chance_level_of_the_coherence_is_printed(cli: Cli, backpack: Path) -> None:
     code, printed, messages = cli("senses", backpack, "cat", "--top", 4)
     assert code == 0

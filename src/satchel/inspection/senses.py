@@ -234,7 +234,9 @@ class SenseVectors:
                 )
             )
         count = 0 if share is None else share.occurrences
-        return WordSenses(word, self.tokenizer.tokens_of(ids), tuple(senses), count, self._chance(top), self.subject.task != "lm")
+        return WordSenses(
+            word, self.tokenizer.tokens_of(ids), tuple(senses), count, self._chance(top), self.subject.task != "lm"
+        )
 
     def _chance(self, top: int) -> Chance:
         """Return the coherence of random directions."""
