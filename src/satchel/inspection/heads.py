@@ -194,5 +194,8 @@ def choose_head(maps: Weights, expected: Mapping[str, Expected], *, causal: bool
 
 def _entropy(weights_TS: npt.NDArray[Any]) -> float:
     """Return the mean entropy of the rows, in bits."""
+    if not weights_TS.size:
+        return 0.0
     weights = weights_TS.astype(np.float64)
-    return float(-(weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(axis=1).mean()) if weights.size else 0.0
+    # Of a weight of 1, the product is -0.0.
+    return abs(float((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(axis=1).mean()))
