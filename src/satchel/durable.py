@@ -38,6 +38,23 @@ LARGEST_NAME = 255
 
 # --- writing -----------------------------------------------------------------------------------
 
+# Temporary files and folders that this process is writing, and folders that it created for them, innermost first.
+_unfinished: set[Path] = set()
+_new_parents: list[Path] = []
+
+
+def remove_unfinished() -> None:
+    """Remove the temporary files and folders of this process, which must end without writing anything else."""
+    for path in _unfinished:
+        # While a folder is replaced by two renames, the old one is in the temporary folder.
+        if not (path / "old").exists():
+            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+    for folder in _new_parents:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
@@ -59,6 +76,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         target = path.resolve()
         partial = _partial(target)
         lock = _claim(partial, target, folder=False)
+        _unfinished.add(partial)
         try:
             with open(partial, "wb") as handle:
                 yield handle
@@ -69,6 +87,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             partial.unlink(missing_ok=True)
             raise
         finally:
+            _unfinished.discard(partial)
             if lock is not None:
                 os.close(lock)
         _sync_folder(target.parent)
@@ -201,6 +220,7 @@ def new_folder(
         partial = _partial(target)
         new = partial / "new"
         lock = _claim(partial, target, folder=True)
+        _unfinished.add(partial)
         try:
             _clear(partial, target)
             # Another process may have created it before this one got the lock.
@@ -221,6 +241,7 @@ def new_folder(
             shutil.rmtree(new, ignore_errors=True)
             with contextlib.suppress(OSError):
                 partial.rmdir()
+            _unfinished.discard(partial)
             if lock is not None:
                 os.close(lock)
 
@@ -230,6 +251,7 @@ def _parents(target: Path) -> Iterator[None]:
     """Create the parent folders of `target`; remove the created ones again if the block raises."""
     missing = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
+    _new_parents.extend(missing)
     try:
         yield
     except BaseException:
@@ -237,6 +259,8 @@ def _parents(target: Path) -> Iterator[None]:
             for folder in missing:
                 folder.rmdir()
         raise
+    finally:
+        _new_parents[:] = [folder for folder in _new_parents if folder not in missing]
 
 
 def _check_existing(target: Path, check_replaceable: Callable[[Path], None] | None) -> None:

@@ -1,6 +1,8 @@
 """`satchel train`: JSON keys, run folders, settings, interruption."""
 
 import json
+import os
+import random
 import signal
 import subprocess
 import time
@@ -228,6 +230,23 @@ def test_an_interrupted_ngram_training_leaves_no_files(number: signal.Signals, c
     assert "interrupted" in messages
     assert "Traceback" not in messages
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_signal_during_a_long_library_call_ends_the_command_within_5_seconds(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    words = ("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(400_000))
+    (tmp_path / "text.txt").write_text(" ".join(words))
+    command = [*SATCHEL, "train", "text.txt", "--model", "ngram", "--tokenizer", "bpe:20000", "-o", "runs/large"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_for(".large.partial", tmp_path, process)
+    time.sleep(1.5)  # the tokenizer is being trained, in one call that takes longer than 5 seconds
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    _, messages = process.communicate(timeout=60)
+    assert time.monotonic() - began < 5
+    assert process.returncode == 143
+    assert "interrupted" in messages
+    assert os.listdir(tmp_path) == ["text.txt"]
 
 
 def test_a_run_folder_is_locked_while_it_is_written(tmp_path: Path) -> None:

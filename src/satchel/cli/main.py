@@ -8,6 +8,8 @@ import difflib
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -58,6 +60,12 @@ def options(
         os.environ["SATCHEL_DEBUG"] = "1"
 
 
+INTERRUPTION_CODES = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+INTERRUPTED = "interrupted; no incomplete files were left"
+# Seconds between a signal and the end of the process if the command does not end earlier.
+MOST_SECONDS = 3.0
+
+
 class Interrupted(BaseException):
     """SIGINT or SIGTERM; derived from BaseException so that no `except Exception` catches it."""
 
@@ -69,11 +77,43 @@ def main() -> NoReturn:
     """Run the command line of this process and exit with its exit code."""
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(run(sys.argv[1:]))
+    if sys.platform != "win32":
+        _limit_interruption()
+    code = run(sys.argv[1:])
+    if code in INTERRUPTION_CODES:
+        # Freeing the memory of large objects can take seconds.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
     raise Interrupted(128 + number)
+
+
+def _limit_interruption() -> None:
+    """Start a thread that ends the process if it has not ended MOST_SECONDS after SIGINT or SIGTERM.
+
+    A signal handler runs between two instructions of Python. A single call of a library, such as sorting a large array
+    or training a tokenizer, can take longer. The training of a network, which has its own signal handler, is not ended.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        while True:
+            number = os.read(reader, 1)[0]
+            if signal.getsignal(number) is _interrupt:
+                time.sleep(MOST_SECONDS)
+                # Without this module, which imports pydantic, no file was written.
+                if module := sys.modules.get("satchel.durable"):
+                    module.remove_unfinished()
+                os.write(2, f"satchel: {INTERRUPTED}\n".encode())
+                os._exit(128 + number)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def run(arguments: list[str]) -> int:
@@ -94,7 +134,7 @@ def run(arguments: list[str]) -> int:
             return _close_stdout()
         raise
     except Interrupted as interrupted:
-        return _fail("interrupted; no incomplete files were left", code=interrupted.code)
+        return _fail(INTERRUPTED, code=interrupted.code)
     except MemoryError as error:
         remedy = "use less text, a lower model.order, or pruning (--set model.prune=0,0,1)"
         return _fail(f"not enough memory\n{remedy}", error)
