@@ -110,7 +110,7 @@ def _limit_interruption() -> None:
                 # Without this module, which imports pydantic, no file was written.
                 if module := sys.modules.get("satchel.durable"):
                     module.remove_unfinished()
-                os.write(2, f"satchel: {INTERRUPTED}\n".encode())
+                print(f"satchel: {INTERRUPTED}", file=sys.stderr, flush=True)
                 os._exit(128 + number)
 
     threading.Thread(target=wait, daemon=True).start()
