@@ -152,3 +152,20 @@ def test_errors_name_the_flag_that_was_given(
     text = str(words(tmp_path / "text.txt", 200))
     assert run_command(["train", text, flag, value, "-o", str(tmp_path / "run")]) == 2
     assert f"satchel: {flag}: found" in capsys.readouterr().err
+
+
+def test_training_steps_truncate_long_rows_within_a_time_limit(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [" ".join(f"w{number}" for number in rng.zipf(1.5, size) % 50) for size in [20_000, *[5] * 40]]
+    table = tmp_path / "table.tsv"
+    lines = "".join(f"{'ab'[number % 2]}\t{text}\n" for number, text in enumerate(rows))
+    table.write_text(f"label\ttext\n{lines}")
+    settings = {"model.width": 8, "model.heads": 2, "model.layers": 1, "model.context": 32}
+    options: dict[str, Any] = {"model": "transformer", "tokenizer": "word", "minutes": 10, "settings": settings}
+    plan = api.plan(table, steps=60, **options)
+    assert plan.settings.training.max_length == 4096  # type: ignore[attr-defined]
+    model: Any = api.run_plan(plan, out=tmp_path / "run")
+    assert model.report.steps == 60
+    assert model.report.tokens_per_second * model.report.seconds < 60 * 4096
+    assert model.classify(rows[0]).label in "ab", "evaluation reads whole texts"
+    assert api.plan(table, model="transformer", steps=3).settings.training.max_length is None  # type: ignore[attr-defined]

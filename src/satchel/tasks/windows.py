@@ -30,7 +30,11 @@ def encode_texts(encoder: Encoder, ids_BT: Tensor, keep_BT: Tensor | None = None
     encoded = torch.zeros(len(window_ids), context, encoder.width, device=ids_BT.device)
     # Windows of padding only, after the end of shorter texts, are skipped.
     has_tokens = window_keep.any(dim=1)
-    encoded[has_tokens] = encoder.encode(window_ids[has_tokens], window_keep[has_tokens])
+    windows = window_ids[has_tokens], window_keep[has_tokens]
+    # Without gradients, the memory of a long text is bounded.
+    at_once = len(windows[0]) if torch.is_grad_enabled() else max(1, TOKENS_AT_ONCE // context)
+    parts = [encoder.encode(*part) for part in zip(*(each.split(at_once) for each in windows), strict=True)]
+    encoded[has_tokens] = torch.cat(parts)
     return encoded.view(batch, length + padding, -1)[:, :length]
 
 

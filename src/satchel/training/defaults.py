@@ -91,6 +91,8 @@ CELL_MATRICES = {"rnn": 1, "gru": 3, "lstm": 4}
 LABEL_EPOCHS = 4
 # Smallest batch in rows, and in tokens.
 LEAST_ROWS, LEAST_BATCH = 16, 1 << 10
+# Number of tokens of a text that a training step of a classifier or tagger uses at most within a time limit.
+LONGEST_ROW = 1 << 12
 
 
 class Size(NamedTuple):
@@ -392,6 +394,9 @@ def _choose_label_size(choices: Choices, data: str, tokenizer: Tokenizer | None,
         size = max(filter(has_epochs, sizes), default=sizes[0], key=lambda size: size.parameters)
         if size.settings["width"] < settings.model.width:
             _choose_size(choices, size.settings, f"largest size with {LABEL_EPOCHS} epochs within the time")
+    longest = max(LONGEST_ROW, training.batch_tokens)
+    if _size(choices, data) / per_token > longest:
+        choices.choose("training.max_length", longest, "longer texts are truncated in training steps")
     if training.steps is not None:
         return
     costs = choices.task.network().costs(choices.settings(), 1)

@@ -34,6 +34,9 @@ class TrainingSettings(SeedSettings):
     length: int | None = Field(
         None, ge=1, le=1 << 20, description="tokens per sequence; default: the model's context, or 128"
     )
+    max_length: int | None = Field(
+        None, ge=1, description="tag, classify: longer texts are truncated in training steps; none: never"
+    )
     accumulate: int = Field(
         1,
         ge=1,

@@ -57,6 +57,9 @@ class LabelJob:
         self.valid = valid
         self._labeller, self._gold, self._settings, self._per_token = labeller, gold, settings, per_token
         self._texts = split_documents(ids, boundary)
+        if settings.max_length is not None:
+            stops_R = np.minimum(self._texts.stops_R, self._texts.starts_R + settings.max_length)
+            self._texts = replace(self._texts, stops_R=stops_R)
         self._batches = RowBatches(self._texts.lengths, settings.batch_tokens, settings.seed)
         self.steps_per_epoch = self._batches.steps_per_epoch
         self._weights = _class_weights(settings, gold[gold != NO_TARGET], network.head.out_features)
