@@ -169,3 +169,25 @@ def test_training_steps_truncate_long_rows_within_a_time_limit(tmp_path: Path) -
     assert model.report.tokens_per_second * model.report.seconds < 60 * 4096
     assert model.classify(rows[0]).label in "ab", "evaluation reads whole texts"
     assert api.plan(table, model="transformer", steps=3).settings.training.max_length is None  # type: ignore[attr-defined]
+
+
+def test_a_dry_run_counts_the_parameters_of_the_actual_vocabulary_and_estimates_the_time(tmp_path: Path) -> None:
+    text = words(tmp_path / "text.txt", 3000)
+    plan = api.plan(text, model="lstm", tokenizer="word", steps=4, settings={"model.width": 8, "data.valid": 0})
+    estimates = plan.estimates()
+    model = api.run_plan(plan, out=tmp_path / "run")
+    assert model.report is not None
+    assert estimates["vocabulary"] == model.tokenizer.size
+    assert estimates["parameters"] == model.report.parameters
+    assert estimates["steps"] == 4
+    assert estimates["seconds"] >= 3
+    assert 1e8 < estimates["memory_bytes"] < 1e9
+
+
+def test_a_time_limit_that_cannot_be_met_is_reported_before_the_start(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    with text.open("wb") as handle:
+        handle.truncate(100_000_000)  # a sparse file
+    reasons = api.plan(text, task="lm", model="lstm", minutes=0.1).reasons
+    assert any("--minutes 0.1 cannot be met" in reason for reason in reasons)
+    assert not any("cannot be met" in reason for reason in api.plan(text, task="lm", model="lstm", minutes=10).reasons)

@@ -302,6 +302,7 @@ def _show_plan(plan: "Plan", as_json: bool) -> None:
     print()
     print_fields((name.replace("_", " "), f"{number:,}") for name, number in estimates.items())
     message(*plan.reasons)
+    message("steps, memory and seconds are estimates, within a factor of about two on an idle machine")
 
 
 def show_report(trained: "AnyModel") -> None:

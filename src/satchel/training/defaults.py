@@ -20,6 +20,7 @@ from satchel.text.reading import Corpus, DataSettings
 from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.tokenizer_training import default_size
+from satchel.training.clock import LEAST_TRAINING
 from satchel.training.counting import counting_seconds
 from satchel.training.task import NETWORK_KINDS, Choices
 
@@ -49,6 +50,8 @@ STDIN_CHARACTERS = 1_000_000
 GZIP_RATIO = 3
 # Maximum number of words of a network's vocabulary, and the number assumed in estimates.
 NETWORK_WORDS, TYPICAL_WORDS = 50_000, 20_000
+# Seconds of starting a process with torch, and of reading and tokenizing a character.
+START_SECONDS, CHARACTER_SECONDS = 3.0, 7e-7
 # Number of rows of a table that are inspected.
 INSPECTED_ROWS = 100
 # Maximum mean distance between spaces in a text with words separated by spaces.
@@ -181,6 +184,25 @@ def baseline_seconds(run: RunConfig, tokenizer_kind: str) -> float:
     if run.task not in ("lm", "classify") or run.settings["model"].get("ngram"):
         return 0.0
     return counting_seconds(run.facts["counts"]["tokens"], ngram_order(tokenizer_kind))
+
+
+def preparation_seconds(characters: int) -> float:
+    """Return the expected time before the first step: starting a process with torch, reading and tokenizing."""
+    return START_SECONDS + CHARACTER_SECONDS * characters
+
+
+def check_time(choices: Choices, data: str) -> None:
+    """Add a note if the preparation of the data takes longer than the time limit permits."""
+    settings: Any = choices.settings()
+    minutes, size = settings.training.minutes, _size(choices, data)
+    if minutes is None:
+        return
+    seconds = preparation_seconds(size) + LEAST_TRAINING * 60 * minutes
+    if seconds > 1.15 * 60 * minutes + 15:
+        choices.reasons.append(
+            f"--minutes {minutes:g} cannot be met: reading and tokenizing about {size:,} characters and a few training "
+            f"steps take about {seconds:,.0f} s; use more minutes or less text"
+        )
 
 
 def _characters(corpus: Corpus) -> int:

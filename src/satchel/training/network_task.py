@@ -23,14 +23,19 @@ from satchel.runs.checkpoint import Checkpoint
 from satchel.runs.folder import RunConfig, RunFolder
 from satchel.training import loop, saving
 from satchel.training.callbacks import RunCallbacks
-from satchel.training.clock import EVALUATION_SHARE
-from satchel.training.defaults import baseline_seconds
+from satchel.training.clock import EVALUATION_SHARE, LEAST_TRAINING, RESERVED
+from satchel.training.counting import counting_seconds
+from satchel.training.defaults import baseline_seconds, preparation_seconds
 from satchel.training.distributed import SINGLE_PROCESS, Team, process_group
 from satchel.training.examples.common import open_data
 from satchel.training.networks import CustomSettings, NetworkRunSettings, Sampler, Sizes, read_ngram
 from satchel.training.plan import Plan
 from satchel.training.prepare import arithmetic, check_device, prepare
 from satchel.training.report import Hooks, TrainReport
+
+
+# Memory of a process with torch.
+PROCESS_BYTES = 450_000_000
 
 
 @dataclass(frozen=True)
@@ -127,16 +132,37 @@ class NetworkTask:
         return training_rate(machine["device"], machine["threads"]) / max(1, costs.training_operations)
 
     def estimates(self, settings: Any, vocabulary: int, tokens: int, characters: int) -> dict[str, int]:
-        """Return the expected numbers of parameters, operations, bytes of memory and seconds of the training."""
-        del tokens, characters
+        """Return the expected numbers of parameters, operations, steps, bytes of memory and seconds of the training.
+
+        Steps, memory and seconds are estimated from the operations and the class of the processor, within a factor of
+        about two on an idle machine.
+        """
         costs, training = self.costs(settings, vocabulary), settings.training
         width = getattr(settings.model, "width", 0)
+        speed = self.tokens_per_second(settings, vocabulary)
+        before = preparation_seconds(characters)
+        if settings.model.ngram:
+            before += 2 * counting_seconds(tokens, settings.model.ngram)
+        limits = []
+        if training.minutes is not None:
+            # The least share of training steps is granted even if the preparation takes all of the time.
+            limit = 60 * training.minutes
+            seconds = max(limit * (1 - RESERVED) - before, LEAST_TRAINING * limit)
+            limits.append(max(1, int(seconds * speed / training.batch_tokens)))
+        if training.epochs is not None:
+            limits.append(max(1, round(training.epochs * tokens / training.batch_tokens)))
+        if training.steps is not None:
+            limits.append(training.steps)
+        steps = min(limits)
+        # Validations and checkpoints take about a tenth, the evaluation another tenth.
+        seconds = before + 1.2 * steps * training.batch_tokens / speed
         return {
             "parameters": costs.parameters,
             "training_flops_per_token": costs.training_operations,
-            # Parameters, gradients and two optimizer moments in float32; then activations.
-            "memory_bytes": 16 * costs.parameters + 200 * training.batch_tokens * width,
-            **({"seconds": int(60 * training.minutes)} if training.minutes else {}),
+            "steps": steps,
+            # Parameters, gradients and two optimizer moments in float32; activations; the process.
+            "memory_bytes": 16 * costs.parameters + 200 * training.batch_tokens * width + PROCESS_BYTES,
+            "seconds": round(seconds),
         }
 
     def train(self, plan: Plan, target: Path, hooks: Hooks, *, force: bool) -> tuple[TrainReport, None]:

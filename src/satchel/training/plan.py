@@ -1,6 +1,6 @@
 """Plan a training: complete the settings and estimate the costs before anything is written."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -10,16 +10,18 @@ from satchel.datasets.corpora import infer_task, open_corpus, require_text
 from satchel.datasets.registry import DATASETS, dataset_for_task
 from satchel.errors import SettingsError
 from satchel.runs.folder import read_config
-from satchel.text.reading import DataSettings
+from satchel.text.reading import Corpus, DataSettings, text_pieces
+from satchel.text.tables import read_examples, read_pairs, read_tagged
 from satchel.text.tokenizer import KINDS, Tokenizer, parse_tokenizer
 from satchel.text.tokenizer_files import load_tokenizer
+from satchel.text.tokenizer_training import train_tokenizer
 from satchel.training import defaults
 from satchel.training.recipes import read_recipe
 from satchel.training.settings import RunSettings, rename_settings
 from satchel.training.task import CUSTOM, NETWORK_KINDS, Choices, Task, Tasks
 
-# Vocabulary size assumed in estimates if the settings give none.
-ESTIMATED_VOCABULARY = 8000
+# Number of characters that the tokenizer of an estimate is trained on.
+SAMPLE_CHARACTERS = 5_000_000
 # Settings that only n-gram models have.
 COUNTING_SETTINGS = frozenset({"order", "smoothing", "prune", "background"})
 
@@ -38,15 +40,38 @@ class Plan:
     start: Path | None = None  # the run whose parameters initialise the network
 
     def estimates(self) -> dict[str, int]:
-        """Return the expected numbers of tokens, parameters, bytes of memory and seconds."""
+        """Return the expected numbers of characters, tokens, token ids, parameters, steps, bytes of memory and seconds.
+
+        The vocabulary is that of a tokenizer trained on the first SAMPLE_CHARACTERS characters, including held-out text.
+        """
         settings = self.settings
         corpus = open_corpus(self.data, settings.data, settings.training.seed)
-        characters = sum(len(piece.text) for piece in corpus.pieces())
-        kind = self.tokenizer.kind if self.tokenizer else settings.tokenizer.kind
-        tokens = characters if kind in ("char", "byte") else int(characters / (5.5 if kind == "word" else 3.5))
-        size = self.tokenizer.size if self.tokenizer else settings.tokenizer.size or ESTIMATED_VOCABULARY
-        costs = self.task.family(settings.model.kind).estimates(settings, size + 1, tokens, characters)
-        return {"characters": characters, "tokens": tokens, **costs}
+        characters = sample_characters = 0
+        sample: list[str] = []
+        for text in _texts(self.task.name, corpus):
+            characters += len(text)
+            if sample_characters < SAMPLE_CHARACTERS:
+                sample.append(text[:SAMPLE_CHARACTERS])
+                sample_characters += len(sample[-1])
+        tokenizer = self.tokenizer or train_tokenizer(
+            settings.tokenizer, (piece.text for piece in text_pieces(sample)), characters
+        )
+        sample_tokens = sum(len(tokenizer.encode(text).ids) for text in sample)
+        tokens = round(sample_tokens * characters / max(1, sample_characters))
+        costs = self.task.family(settings.model.kind).estimates(settings, tokenizer.size + 1, tokens, characters)
+        return {"characters": characters, "tokens": tokens, "vocabulary": tokenizer.size, **costs}
+
+
+def _texts(task: str, corpus: Corpus) -> Iterator[str]:
+    """Yield the texts of the training data of a task."""
+    if task == "classify":
+        yield from (row.text for row in read_examples(corpus))
+    elif task == "tag":
+        yield from (row.text for row in read_tagged(corpus))
+    elif task == "translate":
+        yield from (text for pair in read_pairs(corpus) for text in (pair.source, pair.target))
+    else:
+        yield from (piece.text for piece in corpus.pieces(corpus.settings.documents))
 
 
 class TrainOptions(TypedDict, total=False):
@@ -126,6 +151,8 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
     defaults.choose_tokens(choices, data, tokenizer)
     if choices.tree["model"]["kind"] in NETWORK_KINDS:
         defaults.choose_validation(choices, data, tokenizer)
+        if options.get("minutes") is not None:
+            defaults.check_time(choices, data)
     return Plan(
         task,
         choices.settings(),
