@@ -33,7 +33,6 @@ from satchel.training.plan import Plan
 from satchel.training.prepare import arithmetic, check_device, prepare
 from satchel.training.report import Hooks, TrainReport
 
-
 # Memory of a process with torch.
 PROCESS_BYTES = 450_000_000
 

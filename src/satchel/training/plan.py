@@ -42,7 +42,7 @@ class Plan:
     def estimates(self) -> dict[str, int]:
         """Return the expected numbers of characters, tokens, token ids, parameters, steps, bytes of memory and seconds.
 
-        The vocabulary is that of a tokenizer trained on the first SAMPLE_CHARACTERS characters, including held-out text.
+        The vocabulary is that of a tokenizer trained on the first SAMPLE_CHARACTERS characters, held-out text included.
         """
         settings = self.settings
         corpus = open_corpus(self.data, settings.data, settings.training.seed)
