@@ -75,3 +75,21 @@ def test_models_without_summed_contributions_are_an_error(folder: Path) -> None:
     transformer = train(folder, model="transformer", tokenizer="word")
     with pytest.raises(RunError, match="has no sense vectors"):
         transformer.contribution_totals(folder / "text.txt", ["word"])
+
+
+def test_at_most_the_given_number_of_tokens_is_used_and_reported(folder: Path) -> None:
+    settings = {"model.senses": 2}
+    model = train(folder, model="backpack", tokenizer="word", name="counted", settings=settings)
+    total = len(model.tokens_of(folder / "text.txt")) - 1
+    whole = model.contribution_totals(folder / "text.txt", ["word"])
+    assert (whole.tokens, whole.total_tokens, whole.notes) == (total, total, ())
+    for most in (1, 5, 100):
+        part = model.contribution_totals(folder / "text.txt", ["word"], tokens=most)
+        assert most / 2 < part.tokens <= most
+        assert part.notes == (f"{part.tokens:,} of {total:,} tokens of the file are used, a random sample",)
+    classifier = train(folder, "rows.tsv", model="backpack", tokenizer="word", name="counted-rows", settings=settings)
+    part = classifier.contribution_totals(folder / "rows.tsv", ["word"], tokens=30)
+    assert (part.tokens, part.total_tokens) == (30, 120)
+    assert sum(each.times for each in part) == 30 * 2  # labels
+    with pytest.raises(SettingsError, match="--tokens 0: expected 1 or more"):
+        model.contribution_totals(folder / "text.txt", ["word"], tokens=0)

@@ -24,7 +24,7 @@ from satchel.training.settings import RunSettings
 
 if TYPE_CHECKING:
     from satchel.inspection.ablation import HeadCosts, Measure
-    from satchel.inspection.aggregate import Total
+    from satchel.inspection.aggregate import TotalList
     from satchel.inspection.attribution import Attributions, ComparedAttributions, Instead, Method
     from satchel.inspection.embeddings import WordVectors
     from satchel.inspection.lens import Lens
@@ -194,15 +194,17 @@ class Model(ABC):
         progress: Progress = silent,
         *,
         raw: bool = False,
-    ) -> "list[Total]":
+        tokens: int = 20_000,
+    ) -> "TotalList":
         """Return the contributions of senses summed over a file, by `word`, `sense`, `position` or several of them.
 
         For language models to the logits of the next tokens, or to that of `target`, minus that of `versus`; for
-        classifiers to the logit of each label. They are centred, or with `raw` the raw ones.
+        classifiers to the logit of each label. They are centred, or with `raw` the raw ones. At most `tokens` tokens of
+        the file are used, a random sample; the list has the attributes `tokens` and `total_tokens`.
         """
         from satchel.inspection.aggregate import contribution_totals
 
-        return contribution_totals(self, data, by, target, versus, progress, raw=raw)
+        return contribution_totals(self, data, by, target, versus, progress, raw=raw, tokens=tokens)
 
     @property
     def vectors(self) -> "WordVectors":

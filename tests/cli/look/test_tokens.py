@@ -164,3 +164,19 @@ def test_a_translation_longer_than_the_context_is_shown_without_its_end(cli: Cli
     assert (alignment["target_roles"][-1], alignment["window"]) == (None, expected)
     patterns = json_of(cli, "look", "patterns", translator, "May 3, 2021", "--target", "2021-05-03" * 10)
     assert patterns["windows"] == [expected]
+
+
+def test_sums_over_a_file_state_the_number_of_tokens_and_distinguish_special_tokens(
+    cli: Cli, word_runs: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "lines.txt").write_text("the unseen <unk> cat\n" * 40)
+    arguments = ("look", "contributions", word_runs["backpack"], "--data", tmp_path / "lines.txt", "--by", "word")
+    result = json_of(cli, *arguments)
+    assert (result["tokens"], result["total_tokens"]) == (200, 200)
+    times = {(row["word"], row["role"]): row["times"] for row in result["totals"]}
+    assert times["<start>", "start"] == times["<unk>", "unknown"] == times["<unk>", None]
+    part = json_of(cli, *arguments, "--tokens", 50)
+    assert (part["tokens"], part["total_tokens"]) == (50, 200)
+    code, printed, messages = cli(*arguments, "--tokens", 50)
+    assert (code, "50 of 200 tokens of the file are used" in messages) == (0, True)
+    assert "\\<unk>" in printed

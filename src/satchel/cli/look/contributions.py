@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Option
 
@@ -13,10 +13,10 @@ from satchel.cli.options import Raw, Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, TOKEN, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import SettingsError
-from satchel.text.display import visible, with_roles
+from satchel.text.display import role_of, visible, with_roles
 
 if TYPE_CHECKING:
-    from satchel.inspection.aggregate import Total
+    from satchel.inspection.aggregate import Total, TotalList
     from satchel.inspection.contributions import Contributions
 
 Target = Annotated[
@@ -44,6 +44,9 @@ def contributions(
     by: Annotated[
         str, Option(help="With --data, group the sums by word, sense, position, or several separated by commas.")
     ] = "word,sense",
+    tokens: Annotated[
+        int, Option(help="With --data, the maximum number of tokens of the file that are used, a random sample.", min=1)
+    ] = 20_000,
     start: Start = None,
     raw: Raw = False,
 ) -> View:
@@ -60,7 +63,8 @@ def contributions(
         if text is not None:
             raise SettingsError("TEXT and --data exclude each other", "give one of them")
         with Progress() as progress:
-            totals = model.contribution_totals(data, by.split(","), target, versus, progress, raw=raw)
+            totals = model.contribution_totals(data, by.split(","), target, versus, progress, raw=raw, tokens=tokens)
+        message(*totals.notes)
         return _totals_view(totals)
     if model.settings.task == "translate":
         raise SettingsError("contributions of a translator are an alignment", "use `satchel look alignment`")
@@ -100,12 +104,16 @@ class _TotalsTable:
         row_files.write_rows(path, rows)
 
 
-def _totals_view(totals: "list[Total]") -> View:
-    return View(
-        lambda: _TotalsTable(totals),
-        lambda: {"totals": [{**each.key, "total": each.total, "times": each.times} for each in totals]},
-        lambda: _show_totals(totals),
-    )
+def _totals_view(totals: "TotalList") -> View:
+    def document() -> dict[str, Any]:
+        rows = [{**each.key, **_role(each), "total": each.total, "times": each.times} for each in totals]
+        return {"totals": rows, "tokens": totals.tokens, "total_tokens": totals.total_tokens}
+
+    return View(lambda: _TotalsTable(totals), document, lambda: _show_totals(totals))
+
+
+def _role(total: "Total") -> dict[str, Any]:
+    return {"role": role_of(total.key["word"])} if "word" in total.key else {}
 
 
 def _show_totals(totals: "list[Total]") -> None:
