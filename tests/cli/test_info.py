@@ -68,3 +68,25 @@ def test_info_lists_the_tensors_of_a_run_with_their_meaning(cli: Cli, runs: dict
     assert embedding["meaning"].startswith("encoder: token embeddings")
     code, printed, _ = cli("info", runs["ngram"], "--tensors")
     assert (code, "back-off weight" in " ".join(printed.split())) == (0, True)
+
+
+@pytest.mark.item(50)
+def test_speed_of_networks_of_equal_size_is_measured(cli: Cli, tmp_path: Path) -> None:
+    options = ["--models", "lstm,transformer", "--lengths", "4,8", "--parameters", "20000", "--rounds", "1"]
+    code, printed, messages = cli("info", "speed", *options)
+    assert code == 0, messages
+    assert all(text in printed for text in ("training tokens/s", "decoding tokens/s", "the lecture's claim"))
+    assert all(text in messages for text in ("expected time", "thread", "numbers of parameters differ by at most"))
+    result = json_of(cli, "info", "speed", *options)
+    assert {"models", "speeds", "threads", "processor", "extensions", "statements"} <= set(result)
+    code, _, messages = cli("info", "speed", *options, "-o", tmp_path / "speed.svg")
+    assert (code, (tmp_path / "speed.svg").exists()) == (0, True), messages
+
+
+def test_options_of_the_measurement_are_refused_elsewhere(cli: Cli, ngram: Path, tmp_path: Path) -> None:
+    code, _, messages = cli("info", ngram, "--lengths", "4")
+    assert (code, "--lengths applies to `satchel info speed` only" in messages) == (2, True)
+    code, _, messages = cli("info", ngram, "-o", tmp_path / "figure.svg")
+    assert (code, "satchel info speed" in messages) == (2, True)
+    code, _, messages = cli("info", "speed", "--lengths", "4,x")
+    assert (code, "found 'x'" in messages) == (2, True)

@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from satchel.training.task import build_settings
 
 if TYPE_CHECKING:
     from satchel.models.costs import Costs
+    from satchel.training.speed import SpeedReport
 
 # Prefixes of the names of published models; a prefix alone names all of its models.
 PAPERS = ("gpt3", "vaswani", "backpack")
@@ -33,6 +35,16 @@ def describe(name: str | None) -> dict[str, Any]:
     if not Path(name).exists() and name.startswith(PAPERS):
         return _papers(name)
     return _run(Path(name))
+
+
+def measure_speed(kinds: Sequence[str] = ("lstm", "transformer"), **options: Any) -> "SpeedReport":
+    """Return the measured speed of training and decoding of networks with about the same number of parameters.
+
+    Options are those of `satchel.training.speed.measure_speed`: lengths, parameters, rounds, threads, progress, ...
+    """
+    from satchel.training import speed
+
+    return speed.measure_speed(kinds, **options)
 
 
 def _settings_file(name: str) -> dict[str, Any]:

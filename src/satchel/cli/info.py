@@ -1,47 +1,115 @@
 """`satchel info`: sizes and settings of a run, costs of a network, or versions of this installation."""
 
 import re
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from typer import Argument, Option
 
 from satchel.cli.data import number_text
-from satchel.cli.output import TEXT, message, print, print_fields, print_table
-from satchel.cli.result import Result, reports
+from satchel.cli.output import TEXT, Progress, message, print, print_fields, print_table
+from satchel.cli.result import View, view
 from satchel.errors import SettingsError
 from satchel.text.display import visible
 
+if TYPE_CHECKING:
+    from satchel.training.speed import SpeedReport
 
-@reports
+PANEL = "satchel info speed"
+
+
+@view
 def info(
     name: Annotated[
         str | None,
         Argument(
-            metavar="[RUN|FILE.TOML|PRESET]",
-            help="Run folder, settings file, or published model: gpt3, gpt3-small, vaswani, backpack, ...",
+            metavar="[RUN|FILE.TOML|PRESET|speed]",
+            help="Run folder, settings file, or published model: gpt3, gpt3-small, vaswani, backpack, ...; "
+            "speed: measure tokens per second of networks of equal size.",
         ),
     ] = None,
     tensors: Annotated[
         bool, Option("--tensors", help="List name, shape, dtype and meaning of each tensor of a run.")
     ] = False,
-) -> Result:
-    """Print settings, parameters and FLOPs per token of a run or of a planned network; without NAME the versions."""
+    models: Annotated[
+        str | None,
+        Option(help="Kinds of networks, separated by commas (default lstm,transformer).", rich_help_panel=PANEL),
+    ] = None,
+    lengths: Annotated[
+        str | None, Option(help="Lengths of sequences in tokens (default 64,256,1024).", rich_help_panel=PANEL)
+    ] = None,
+    parameters: Annotated[
+        int | None, Option(help="Number of parameters of each network (default 1,000,000).", rich_help_panel=PANEL)
+    ] = None,
+    rounds: Annotated[int | None, Option(help="Number of measurements (default 3).", rich_help_panel=PANEL)] = None,
+    threads: Annotated[
+        int | None, Option(help="Number of CPU threads (default: chosen by torch).", min=1, rich_help_panel=PANEL)
+    ] = None,
+) -> View:
+    """Print settings, parameters and FLOPs per token of a run or of a planned network; without NAME the versions.
+
+    `satchel info speed` measures the tokens per second of training and decoding of networks of equal size.
+    """
     from satchel.api.info import describe
 
+    options = {"models": models, "lengths": lengths, "parameters": parameters, "rounds": rounds, "threads": threads}
+    given = {option: value for option, value in options.items() if value is not None}
+    if name == "speed" and not Path(name).exists():
+        return _speed(given)
+    if given:
+        raise SettingsError(f"--{next(iter(given))} applies to `satchel info speed` only", "remove it")
     if tensors:
         return _tensors(name)
     tree = describe(name)
-    return Result(lambda: tree, lambda: _show(tree))
+    return View(_no_figure, lambda: tree, lambda: _show(tree))
 
 
-def _tensors(name: str | None) -> Result:
+def _no_figure() -> NoReturn:
+    raise SettingsError("-o writes the figure of `satchel info speed` only", "use --json for the other values")
+
+
+def _speed(options: dict[str, Any]) -> View:
+    from satchel.api.info import measure_speed
+
+    if "models" in options:
+        options["kinds"] = options.pop("models").split(",")
+    if "lengths" in options:
+        options["lengths"] = [_length(text) for text in options["lengths"].split(",")]
+    with Progress() as progress:
+        report = measure_speed(note=progress.note, progress=lambda done: progress("measuring", done), **options)
+    return View(report.picture, report.document, lambda: _show_speed(report))
+
+
+def _length(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise SettingsError(f"--lengths: found {text!r}, expected numbers of tokens separated by commas")
+    return int(text)
+
+
+def _show_speed(report: "SpeedReport") -> None:
+    sizes = {model.kind: model for model in report.models}
+    print_table(
+        {"model": TEXT, "parameters": ",", "length": ",", "training tokens/s": ",.0f", "decoding tokens/s": ",.0f"},
+        [[each.kind, sizes[each.kind].parameters, each.length, each.training, each.decoding] for each in report.speeds],
+    )
+    print()
+    for statement in report.statements():
+        print(statement)
+    message(
+        f"{report.conditions}; numbers of parameters differ by at most {report.difference:.1%}; "
+        f"measured in {report.seconds:.0f} s"
+    )
+
+
+def _tensors(name: str | None) -> View:
     from satchel.api.info import describe_tensors
 
     if name is None:
         raise SettingsError("--tensors needs a run", "name a run folder")
     rows = describe_tensors(name)
     columns = dict.fromkeys(("name", "shape", "dtype", "meaning"), TEXT)
-    return Result(
+    return View(
+        _no_figure,
         lambda: {"run": name, "tensors": rows},
         lambda: print_table(columns, [[row[key] for key in columns] for row in rows]),
     )
