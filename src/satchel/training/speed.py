@@ -163,9 +163,9 @@ def measure_speed(
         cells = [(length, each.kind) for length in lengths for each in models]
         for number in range(rounds + 1):
             for place, (length, kind) in enumerate(cells):
-                speeds = _training_speed(networks[kind], length), _decoding_speed(networks[kind], length)
+                measured = _training_speed(networks[kind], length), _decoding_speed(networks[kind], length)
                 if number:
-                    for store, speed in zip((training, decoding), speeds, strict=True):
+                    for store, speed in zip((training, decoding), measured, strict=True):
                         store.setdefault((kind, length), []).append(speed)
                 progress((number * len(cells) + place + 1) / ((rounds + 1) * len(cells)))
     median = statistics.median
@@ -255,7 +255,7 @@ def _training_speed(network: LanguageNetwork, length: int) -> float:
     # A learning rate this small does not change the network noticeably, so all steps cost the same.
     optimizer = Optimizer(network, TrainingSettings(learning_rate=1e-9))
     began = time.perf_counter()
-    network.loss(ids_BT[:, :-1], ids_BT[:, 1:]).backward()  # type: ignore[no-untyped-call]
+    network.loss(ids_BT[:, :-1], ids_BT[:, 1:]).backward()
     optimizer.step(1.0)
     optimizer.zero_grad()
     return rows * length / (time.perf_counter() - began)
