@@ -62,7 +62,9 @@ def train(
     ] = None,
     valid: Annotated[str | None, Option(help="Validation file, or the fraction of the data to hold out.")] = None,
     settings: Assignments = None,
-    minutes: Annotated[float | None, Option(help="Maximum time of the whole command for a network, in minutes.")] = None,
+    minutes: Annotated[
+        float | None, Option(help="Maximum time of the whole command for a network, in minutes.")
+    ] = None,
     steps: Annotated[int | None, Option(help="Number of optimizer steps of a network.")] = None,
     epochs: Annotated[float | None, Option(help="Number of passes over the training data.")] = None,
     seed: Annotated[int | None, Option(help="Random seed of initialisation, data order and splits.")] = None,
