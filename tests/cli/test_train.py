@@ -285,3 +285,22 @@ def test_the_diversity_penalty_increases_the_training_loss(verse: Path, tmp_path
         assert trained.report is not None
         losses.append(trained.report.train_loss or 0.0)
     assert losses[1] > losses[0] + 0.01
+
+
+def test_several_kinds_are_trained_with_one_tokenizer_and_compared(cli: Cli, verse: Path, tmp_path: Path) -> None:
+    out = tmp_path / "families"
+    options = ("--tokenizer", "bpe:300", "--steps", "2")
+    code, printed, messages = cli("train", verse, "--model", "ngram,dan", *options, "-o", out)
+    assert code == 0, messages
+    assert sorted(path.name for path in out.iterdir()) == ["dan", "ngram"]
+    assert f"next: satchel compare {out}/ngram {out}/dan" in messages
+    hashes = {json.loads((out / kind / "config.json").read_text())["tokenizer"]["sha256"] for kind in ("ngram", "dan")}
+    assert len(hashes) == 1
+    rows = json_of(cli, "compare", out / "ngram", out / "dan")["rows"]
+    assert [Path(row["run"]).name for row in rows] == ["ngram", "dan"]
+    assert cli("train", verse, "--model", "ngram,dan", *options, "-o", out)[0] == 2
+    code, printed, messages = cli("train", verse, "--model", "dan,dan", "-o", tmp_path / "x")
+    assert (code, printed) == (2, "")
+    assert "different kinds" in messages
+    assert cli("train", verse, "--model", "ngram,transformr", "-o", tmp_path / "x")[0] == 2
+    assert not (tmp_path / "x").exists()

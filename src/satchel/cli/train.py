@@ -39,6 +39,8 @@ FLAGS = {
     "steps": "training.steps", "epochs": "training.epochs", "seed": "training.seed", "threads": "training.threads",
     "device": "training.device",
 }  # fmt: skip
+# Held-out fraction of the data when several kinds of models are trained, unless --valid is given.
+COMPARED_FRACTION = 0.05
 # Parameters that can be combined with --resume.
 RESUME_PARAMETERS = ("resume", "as_json")
 
@@ -54,7 +56,13 @@ def train(
         ),
     ] = None,
     task: Annotated[str | None, Option(help="lm, tag, classify or translate; default: inferred from the data.")] = None,
-    model: Annotated[str | None, Option(help="ngram, dan, window, rnn, gru, lstm, transformer or backpack.")] = None,
+    model: Annotated[
+        str | None,
+        Option(
+            help="ngram, dan, window, rnn, gru, lstm, transformer or backpack; several (lstm,transformer) or all: one "
+            "run per kind in the folder -o."
+        ),
+    ] = None,
     size: Annotated[str | None, Option(help="Size of a network: nano, tiny, micro, mini or small.")] = None,
     recipe: Annotated[str | None, Option(help="Name of a built-in recipe (imdb-ngram), or a .toml file.")] = None,
     tokenizer: Annotated[
@@ -88,6 +96,7 @@ def train(
     """Train a model on texts or a table, write it as a run folder, and print training and validation metrics."""
     from satchel import api, config
     from satchel.training.clock import Clock
+    from satchel.training.plan import default_out
 
     clock = Clock()
     if (data is None) == (resume is None):
@@ -100,7 +109,8 @@ def train(
         return
     assert data is not None
     tree = config.parse_assignments(settings or [])
-    plan = _name_flags(
+    make_plan = partial(
+        _name_flags,
         context,
         api.plan,
         data,
@@ -119,12 +129,59 @@ def train(
         start=start,
         settings=config.merge(tree, {"data": reading}) if reading else tree,
     )
+    if model is not None and (model == "all" or "," in model):
+        if dry_run or data == "-":
+            raise SettingsError(
+                f"--model {model}: several kinds cannot be combined with {'--dry-run' if dry_run else 'DATA -'}",
+                "name one kind",
+            )
+        _train_kinds(make_plan, model, out or default_out(data), force, as_json)
+        return
+    plan = make_plan()
     if dry_run:
         _show_plan(plan, as_json)
         return
     message(*plan.reasons)
     trained, stop = run_training(partial(api.run_plan, plan, out=out, force=force, clock=clock))
     _finish(trained, stop, as_json)
+
+
+def _train_kinds(make_plan: "partial[Plan]", models: str, out: Path, force: bool, as_json: bool) -> None:
+    """Train one run per kind in the folder `out`, all with the same tokenizer and held-out data, and list the runs."""
+    from satchel import api
+    from satchel.training.clock import Clock
+    from satchel.training.task import KINDS
+
+    if models == "all":
+        task = make_plan(model=None).task
+        kinds = [kind for kind in KINDS if kind in task.kinds]
+    else:
+        kinds = [kind.strip() for kind in models.split(",")]
+    if len(set(kinds)) < len(kinds):
+        raise SettingsError(f"--model {models}: expected different kinds, separated by commas")
+    # Errors in settings are reported before the first training. A default fraction of the data is held out for all
+    # kinds, because the runs are compared on it.
+    held_out = {} if make_plan.keywords["valid"] is not None else {"valid": COMPARED_FRACTION}
+    for kind in kinds:
+        make_plan(model=kind, **held_out)
+        if (out / kind).exists() and not force:
+            raise SettingsError(
+                "exists already", "choose another folder with -o, or replace it with --force", where=str(out / kind)
+            )
+    documents = []
+    for kind in kinds:
+        shared = {"tokenizer": out / kinds[0]} if documents else {}
+        plan = make_plan(model=kind, **held_out, **shared)
+        message(f"--- {kind}", *plan.reasons)
+        trained, stop = run_training(partial(api.run_plan, plan, out=out / kind, force=force, clock=Clock()))
+        documents.append(_document(trained))
+        if not as_json:
+            show_report(trained)
+        exit_if_stopped(trained, stop)
+    if as_json:
+        emit_json({"runs": documents})
+    else:
+        message(f"next: satchel compare {' '.join(quoted(out / kind) for kind in kinds)}")
 
 
 def _name_flags(context: typer.Context, function: "Callable[..., Plan]", *arguments: Any, **options: Any) -> "Plan":
