@@ -168,7 +168,7 @@ def _train_kinds(make_plan: "partial[Plan]", models: str, out: Path, force: bool
             raise SettingsError(
                 "exists already", "choose another folder with -o, or replace it with --force", where=str(out / kind)
             )
-    documents = []
+    documents: list[dict[str, Any]] = []
     for kind in kinds:
         shared = {"tokenizer": out / kinds[0]} if documents else {}
         plan = make_plan(model=kind, **held_out, **shared)
