@@ -289,7 +289,7 @@ def _processor() -> tuple[str, tuple[str, ...]]:
     """Return the name of the processor and its extensions for matrix products, as far as they are known."""
     names: dict[str, str] = {}
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n"):
             name, _, value = line.partition(":")
             names.setdefault(name.strip(), value.strip())
     flags = set(f"{names.get('flags', '')} {names.get('Features', '')}".split())
