@@ -65,6 +65,7 @@ def test_a_curve_states_its_ends_and_its_lowest_point() -> None:
     bars, summary = terminal.curve([(0, 4.0), (10, 2.0), (20, 3.0)], "bits per byte").split("\n")
     assert bars.strip() == "█▁▅"
     assert summary.strip() == "bits per byte: 4.0000 at 0, 3.0000 at 20; lowest 2.0000 at 10"
+    assert terminal.curve([(0, 4.0)], "bits per byte").strip() == "bits per byte: 4.0000 at 0"
 
 
 def test_a_scatter_plot_omits_labels_that_would_overlap() -> None:

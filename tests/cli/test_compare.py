@@ -42,6 +42,12 @@ def test_classifiers_are_compared_by_accuracy_on_the_same_rows(
     assert "higher is better" in (tmp_path / "t.svg").read_text()
 
 
+def test_classifiers_validated_on_different_rows_need_a_common_file(cli: Cli) -> None:
+    runs = Path(__file__).parents[1] / "compatibility" / "runs"
+    code, _, messages = cli("compare", runs / "dan-classifier", runs / "ngram-classifier")
+    assert (code, "compare the runs on one file with --data FILE" in messages) == (2, True)
+
+
 def test_taggers_are_compared_by_accuracy(cli: Cli, tagger: Path) -> None:
     result = json_of(cli, "compare", tagger, tagger, "--data", tagger.parent / "words.tsv")
     assert (result["metric"], result["rows"][0]["value"]) == ("accuracy", 1.0)

@@ -60,6 +60,7 @@ TRAIN = [
     (["train", "verse.txt", "--model", "ngram", "--recipe", "missing.toml"], "missing.toml: cannot be read"),
     (["train", "verse.txt", "--model", "ngram", "-o", "verse.txt/run"], "cannot be written"),
     (["train", "verse.txt", "--model", "ngram", "--forse"], "did you mean --force?"),
+    (["train", "verse.txt", "--model", "ngram", "--text", "a"], "did you mean --text-column?"),
     (["train", "@nothing", "--model", "ngram"], "@nothing is not a built-in data set"),
     (["train", "one.tsv", "--model", "ngram"], "found 1 rows with 1 label, expected two or more"),
     (["train", "blank.tsv", "--model", "ngram"], "blank.tsv: 1 row has no label: line 3"),

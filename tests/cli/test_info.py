@@ -37,6 +37,12 @@ def test_info_counts_the_parameters_of_a_settings_file(cli: Cli, tmp_path: Path)
         assert json_of(cli, "info", tmp_path / "net.toml")["parameters"] > 0
 
 
+def test_the_parameters_of_a_run_include_the_head_of_its_labels(cli: Cli, tagger: Path) -> None:
+    result = json_of(cli, "info", tagger)
+    assert result["parameters"] == sum(result["tensors"].values()) == result["facts"]["parameters"]
+    assert result["parameters"] == sum(each["parameters"] for each in result["components"])
+
+
 def test_info_prints_the_tables_of_published_models(cli: Cli) -> None:
     rows = json_of(cli, "info", "gpt3")["presets"]
     assert [row["published"] for row in rows] == [

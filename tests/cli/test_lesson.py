@@ -40,9 +40,10 @@ def test_a_lesson_is_shown_step_by_step(name: str, cli: Cli) -> None:
 
 
 def test_settings_are_given_on_the_command_line(cli: Cli) -> None:
-    code, printed, _ = cli("lesson", "attention", "--set", "q=0,10", "--set", "base=3")
+    code, printed, messages = cli("lesson", "attention", "--set", "q=0,10", "--set", "base=4")
     assert code == 0
-    assert "0.9999" in printed
+    assert "base 4" in printed
+    assert "settings (--set): sequence=AABA, q=0,10, base=4," in messages
     assert cli("lesson", "perplexity", "--set", "probabilities=0.5")[0] == 0
     assert cli("lesson", "classifier", "--set", "positions=False")[0] == 0
     assert "0.3333" not in cli("lesson", "perplexity", "--set", "probabilities=1/4,1/3")[1]

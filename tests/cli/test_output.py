@@ -94,10 +94,11 @@ def test_paths_in_hints_are_quoted_for_the_shell(cli: Cli, verse: Path, tmp_path
 
 
 def test_a_text_that_is_the_name_of_a_file_gets_a_hint(
-    cli: Cli, ngram: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: Cli, ngram: Path, classifier: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a b.txt").write_text("some text", encoding="utf-8")
+    assert "to read its rows, use --input 'a b.txt'" in cli("classify", classifier, "a b.txt")[2]
     Path("cat").mkdir()
     for command in ("score", "tokenize", "generate"):
         code, printed, messages = cli(command, ngram, "a b.txt")

@@ -21,6 +21,13 @@ def test_a_text_is_tagged(cli: Cli, tagger: Path) -> None:
     assert [line.split()[:2] for line in printed.split("\n")[1:4]] == [["the", "D"], ["dogs", "N"], ["ran", "V"]]
 
 
+def test_spaces_are_visible_in_the_table_of_characters(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "letters.tsv").write_text("text\ttags\na b\t010\nb a\t010\n" * 4)
+    train = ("train", tmp_path / "letters.tsv", "--model", "transformer", "--steps", "1", *TAG_OPTIONS)
+    assert cli(*train, "-o", tmp_path / "letters")[0] == 0
+    assert cli("tag", tmp_path / "letters", "a b")[1].split("\n")[2].startswith("␣")
+
+
 def test_every_row_of_a_file_is_tagged_and_keeps_its_columns(cli: Cli, tagger: Path, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text('id,text\n1,"the dogs ran"\n2,\n3,sit\n')
     assert cli("tag", tagger, "--input", tmp_path / "in.csv", "-o", tmp_path / "out.csv")[0] == 0

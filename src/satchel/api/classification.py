@@ -157,7 +157,13 @@ class LabelModel(Model):
         labels = [[each.names[class_id] for class_id in each.gold_E] for each in predictions]
         for model, gold in zip(models, labels, strict=True):
             if gold != labels[0]:
-                raise RunError("reads other rows of this table than the first run", where=str(model.folder))
+                raise RunError(
+                    f"was validated on other rows than {models[0].folder}"
+                    if data is None
+                    else f"reads other rows of {data} than {models[0].folder}",
+                    "compare the runs on one file with --data FILE" if data is None else "",
+                    where=str(model.folder),
+                )
         correct = [(each.logprobs_EC.argmax(axis=1) == each.gold_E) * 1.0 for each in predictions]
         return "accuracy", [UnitCosts(each, np.ones(len(each))) for each in correct]
 

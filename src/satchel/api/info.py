@@ -99,6 +99,14 @@ def _costs(costs: "Costs") -> dict[str, Any]:
     }
 
 
+def _all_parameters(costs: "Costs", parameters: int) -> "Costs":
+    """Return costs that include the parameters of a run outside the encoder: the head of labels, the n-gram gate."""
+    from satchel.models.costs import Cost, Costs
+
+    others = parameters - costs.parameters
+    return Costs((*costs.components, Cost("head and gate", others, 0))) if others > 0 else costs
+
+
 def _run(folder: Path) -> dict[str, Any]:
     run = runs.read_config(folder)
     settings = read_settings(run, folder)
@@ -108,19 +116,18 @@ def _run(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink()
     }
+    parameters = sum(array.size for name, array in arrays.items() if not name.endswith(("keys", "starts", "classes")))
     costs: dict[str, Any] = {}
     if settings.model.kind not in ("ngram", "mix"):
         task, vocabulary = TASKS[run.task].network(), run.tokenizer.size + 1
         task.check_file(run, settings, arrays, str(folder / runs.MODEL))
-        costs = _costs(task.costs(settings, vocabulary))
+        costs = _costs(_all_parameters(task.costs(settings, vocabulary), parameters))
         costs["sites"] = task.site_names(settings, vocabulary, len(run.labels))
     return {
         "run": str(folder),
         "task": run.task,
         "model": settings.model.model_dump(mode="json"),
-        "parameters": sum(
-            array.size for name, array in arrays.items() if not name.endswith(("keys", "starts", "classes"))
-        ),
+        "parameters": parameters,
         "tensors": {name: array.size for name, array in arrays.items()},
         **({"labels": list(run.labels)} if run.labels else {}),
         "tokenizer": run.tokenizer.model_dump(),

@@ -107,6 +107,8 @@ def curve(points: Sequence[tuple[float, float]], name: str) -> str:
     bars = "".join(BARS[round((value - low) / ((high - low) or 1) * (len(BARS) - 1))] for value in sampled)
     lowest, at = min((y, x) for x, y in finite)
     (first_x, first), (last_x, last) = points[0], points[-1]
+    if len(points) == 1:
+        return f"  {name}: {first:.4f} at {first_x:g}"
     return f"  {bars}\n  {name}: {first:.4f} at {first_x:g}, {last:.4f} at {last_x:g}; lowest {lowest:.4f} at {at:g}"
 
 

@@ -76,8 +76,8 @@ def lesson(
     print(f"{steps.lesson.title} ({steps.lesson.source})")
     for each in steps:
         _show(each)
-    fields = steps.lesson.settings_class.model_fields.items()
-    message(f"\nsettings (--set): {', '.join(f'{key}={format_setting(field.default)}' for key, field in fields)}")
+    values = ", ".join(f"{key}={format_setting(value)}" for key, value in steps.settings)
+    message(f"\nsettings (--set): {values}")
     if any(each.curves for each in steps):
         message(f"line charts of this lesson: add -o {name}.svg or -o {name}.html")
 

@@ -182,7 +182,8 @@ def _usage_error(error: Any) -> int:
     hint = f"`{path} --help` lists arguments and options"
     if context is not None and hasattr(error, "possibilities"):
         flags = [flag for each in context.command.params for flag in each.opts if flag.startswith("--")]
-        similar = difflib.get_close_matches(error.option_name, flags, n=1)
+        extended = [flag for flag in flags if flag.startswith(f"{error.option_name}-")]
+        similar = extended or difflib.get_close_matches(error.option_name, flags, n=1)
         cause = error.message
         hint = f"did you mean {similar[0]}? {hint}" if similar else f"its options are {', '.join(flags)}"
     elif context is not None and hasattr(context.command, "commands"):

@@ -92,8 +92,11 @@ def reads_files(*names: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def read_text(text: str | None, name: str = "TEXT") -> str:
-    """Return the value of a text argument, or standard input if the argument is - or missing."""
+def read_text(text: str | None, name: str = "TEXT", *, file_option: str | None = None) -> str:
+    """Return the value of a text argument, or standard input if the argument is - or missing.
+
+    `file_option` is the option of the command for files; a text that is the name of a file gets a hint at it.
+    """
     if text is None and sys.stdin.isatty():
         raise DataError(f"{name} is missing", "give it in quotes, or - to read standard input")
     if text is None or text == "-":
@@ -102,15 +105,17 @@ def read_text(text: str | None, name: str = "TEXT") -> str:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise DataError(f"{name} cannot be encoded as utf-8", "check the locale of your terminal") from None
-    _hint_at_path(text, name)
+    _hint_at_path(text, name, file_option)
     return text
 
 
-def _hint_at_path(text: str, name: str) -> None:
+def _hint_at_path(text: str, name: str, file_option: str | None) -> None:
     """Print a message if a text is the name of an existing file or folder."""
     if "\0" in text or not os.path.exists(text):
         return
     kind, remedy = "file", f"to read the file, use - and redirect it: - < {quoted(text)}"
+    if file_option is not None:
+        remedy = f"to read its rows, use {file_option} {quoted(text)}"
     if os.path.isdir(text):
         kind, remedy = "folder", f"{name} is a text, not a name"
     message(f"note: {name} is used as it is, but {quoted(text)} is also the name of a {kind}; {remedy}")

@@ -73,7 +73,7 @@ def predicts(column: str) -> Callable[[Callable[..., Predictor]], Command]:
             as_json: bool, **values: Any,
         ) -> None:  # fmt: skip
             _check(text, file, out, jsonl)
-            content = read_text(text) if file is None and not jsonl else ""
+            content = read_text(text, file_option="--input") if file is None and not jsonl else ""
             predictor = load(**values)
             if jsonl:
                 _predict_lines(predictor, reading)

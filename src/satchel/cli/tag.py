@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from satchel.cli.options import Run
 from satchel.cli.output import TEXT, print_table
 from satchel.cli.predict import Predictor, predicts
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api import Tagging
@@ -27,7 +28,8 @@ def tag(run: Run) -> Predictor:
         return {**fields, "windows": tagging.reading.windows}
 
     def show(tagging: "Tagging") -> None:
-        rows = zip(tagging.tokens, tagging.tags, tagging.probabilities, strict=True)
+        tokens = [visible(token, spaces=model.unit == "character") for token in tagging.tokens]
+        rows = zip(tokens, tagging.tags, tagging.probabilities, strict=True)
         print_table({model.unit: TEXT, "tag": TEXT, "probability": ".4f"}, rows)
 
     return Predictor(model, cells, document, show, note=lambda tagging: tagging.note)

@@ -405,7 +405,11 @@ class AttentionMaps:
         if not self.names:
             kind = {"own": "self-attention", "source": "self-attention of a source", "cross": "cross-attention"}
             others = ", ".join(self._available)
-            remedy = f"it has attention of: {others} (--which)" if others else "use a transformer, or view other sites"
+            remedy = (
+                f"it has attention of: {others} (--which)"
+                if others
+                else "use a run with attention, for example one trained with --model transformer"
+            )
             raise SettingsError(f"this model has no {kind.get(self.which, 'sense attention')}", remedy)
         if head is not None and layer is None and len(self) > 1:
             cause = f"head {head} is given without a layer; the model has {len(self)} layers"

@@ -208,8 +208,8 @@ def patterns(
         limit = f"top {MAX_HEADS} of {heads:,} heads of each pattern (--json prints all)"
         message(
             limit if heads > MAX_HEADS else f"all {heads} heads of each pattern",
-            f"{result.texts:,} texts; weight: mean attention weight on the pattern; uniform: the same for uniform "
-            "attention; argmax: share of tokens whose largest weight is on the pattern",
+            f"number of texts: {result.texts:,}; weight: mean attention weight on the pattern; "
+            "uniform: the same for uniform attention; argmax: share of tokens whose largest weight is on the pattern",
         )
 
     return View(result.picture, result.document, show)
