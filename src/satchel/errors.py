@@ -61,6 +61,7 @@ EXPECTED = {
     "literal_error": "{expected}",
     "missing": "a value",
     "model_type": "a group of named values",
+    "string_pattern_mismatch": "a text that matches {pattern}",
     "string_too_long": "a text with a length of at most {max_length}",
     "string_too_short": "a text with a length of at least {min_length}",
     "string_type": "a text",

@@ -176,6 +176,7 @@ def test_names_outside_of_the_run_are_refused_in_the_manifest(name: str, tmp_pat
         code, _, message = command(*arguments)
         assert code == 2
         assert f"{run}/manifest.json: files.{name}" in message
+        assert "expected a text that matches ^" in message
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokens/valid.safetensors", "metrics.jsonl", "model.safetensors"])

@@ -50,6 +50,13 @@ def test_the_head_with_the_largest_ratio_of_pattern_weight_to_chance_is_chosen()
     assert "previous" in result.reason
 
 
+def test_the_reason_states_small_weights_with_two_significant_digits() -> None:
+    result = chosen([f"w{number}" for number in range(500)], previous=to(1, 500, 0.002))
+    assert f"{result.weight:.2g} on the pattern" in result.reason
+    assert f"({result.chance:.2g})" in result.reason
+    assert f"{result.weight:.2g}" != f"{result.weight:.2f}"
+
+
 def test_patterns_with_fewer_than_ten_queries_do_not_count() -> None:
     tokens = [f"w{number}" for number in range(20)]
     repeated = [*tokens[:10], *tokens[:9], "last"]

@@ -73,14 +73,18 @@ def command(*arguments: object) -> int:
     return command_line.run([str(argument) for argument in arguments])
 
 
-def resume_with_message(run: Path, messages: Path, change: Callable[[], object], save: int = 2) -> int:
-    """Resume a run, call `change` before one of its saves, and write the message of a RunError to a file."""
+def resume_with_message(
+    run: Path, messages: Path, change: Callable[[], object], save: int = 2, *, after: bool = False
+) -> int:
+    """Resume a run, call `change` before or after one of its saves, and write the message of a RunError to a file."""
 
     @contextlib.contextmanager
     def around_save(number: int) -> Iterator[None]:
-        if number == save:
+        if number == save and not after:
             change()
         yield
+        if number == save and after:
+            change()
 
     try:
         return resume(run, Monitor(), around_save)
@@ -159,6 +163,17 @@ def test_a_training_whose_folder_is_moved_stops_and_saves_there(untrained: Path,
     message = messages.read_text()
     assert f"{run}: was moved during the training, which stopped and was saved at step 4 in {moved}" in message
     assert f"satchel train --resume '{moved}'" in message
+    assert newest_step(moved) == 4
+    assert resume(moved) == 0
+    assert outcome(moved) == outcome(trained)
+
+
+def test_a_validation_after_the_folder_was_moved_is_written_there(
+    untrained: Path, trained: Path, tmp_path: Path
+) -> None:
+    run, moved, messages = copy_run(untrained, tmp_path / "run"), tmp_path / "moved", tmp_path / "messages"
+    move = partial(resume_with_message, run, messages, lambda: run.rename(moved), save=1, after=True)
+    assert wait_for(fork(move)) == 2
     assert newest_step(moved) == 4
     assert resume(moved) == 0
     assert outcome(moved) == outcome(trained)

@@ -221,7 +221,7 @@ class ComparedAttributions(_OfLogit):
             lines.append(f"exact: sum {self.exact.sum():+.4f}; the logit is this plus the bias {self.bias:+.4f}")
             if self.versus is None:
                 lines.append(
-                    "the mean logit of all classes belongs to the bias of exact; versus excludes it everywhere"
+                    "the bias of exact contains the mean of all logits, which a difference of two logits excludes"
                 )
             correlations = ", ".join(f"{method} {value:.2f}" for method, value in self.correlations.items())
             lines += [f"rank correlation with the exact contributions: {correlations}"] if correlations else []

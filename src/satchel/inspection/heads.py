@@ -181,8 +181,8 @@ def choose_head(maps: Weights, expected: Mapping[str, Expected], *, causal: bool
     if fits:
         best = max(fits, key=lambda row: row.weight / row.chance)
         reason = (
-            f"mean weight {best.weight:.2f} on the pattern {best.pattern}, {best.weight / best.chance:.1f} times that "
-            f"of uniform attention ({best.chance:.2f}), the largest ratio of all heads"
+            f"mean weight {best.weight:.2g} on the pattern {best.pattern}, {best.weight / best.chance:.1f} times that "
+            f"of uniform attention ({best.chance:.2g}), the largest ratio of all heads"
         )
         return ChosenHead(best.layer, best.head, reason, best.pattern, best.weight, best.chance, queries=best.queries)
     entropies = {(layer, head): _entropy(weights_TS) for layer, head, weights_TS in maps.each()}

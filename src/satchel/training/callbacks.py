@@ -85,9 +85,10 @@ class RunCallbacks:
         self._append(runs.SAMPLES, {"step": step, **sample})
 
     def _append(self, name: str, line: dict[str, Any]) -> None:
-        """Append a line to a file of the run, unless the folder was moved or deleted, which the next save reports."""
-        if self._location() == self.run.path:
-            self._try(lambda: checkpoint.append_line(self.run.path / name, line))
+        """Append a line to a file of the run, also if the folder was moved; not if it was deleted."""
+        path = self._location()
+        if path is not None:
+            self._try(lambda: checkpoint.append_line(path / name, line))
 
     def _location(self) -> Path | None:
         """Return the current path of the run folder; None if it was deleted."""
