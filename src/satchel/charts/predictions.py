@@ -119,12 +119,14 @@ def logit_lens(
     ranks: npt.ArrayLike,
     *,
     targets: Sequence[str] = (),
+    target: str = "next token",
     title: str = "Logit lens",
 ) -> Figure:
     """Return the most probable next token at each token (row) and layer (column), for the first MAX_LENS tokens.
 
     `nats` (L, T) are the surprisals and `ranks` (L, T) the ranks from 1 of the actual next tokens, `targets`; the
-    colour shows their probability. Positions without a next token have nan and 0.
+    colour shows their probability. Positions without a next token have nan and 0. `target` is the name of a target,
+    such as "tag" for a tagger.
     """
     shape = len(layers), len(tokens)
     costs_TL, places_TL = matrix(nats, *shape).T[:MAX_LENS], matrix(ranks, *shape).T[:MAX_LENS]
@@ -139,9 +141,9 @@ def logit_lens(
     names = [f"{name}{arrow}" for name, arrow in zip(rows.short, arrows, strict=True)]
     tooltips = {
         "prediction": [[full_text(text) for text in row] for row in said_TL],
-        **({"next token": [[full_text(text)] * len(layers) for text in following]} if targets else {}),
-        "probability of next token": [[f"{probability:.4g}" for probability in row] for row in probabilities_TL],
-        "rank of next token": [[f"{place:.0f}" if np.isfinite(place) else "" for place in row] for row in places_TL],
+        **({target: [[full_text(text)] * len(layers) for text in following]} if targets else {}),
+        f"probability of {target}": [[f"{probability:.4g}" for probability in row] for row in probabilities_TL],
+        f"rank of {target}": [[f"{place:.0f}" if np.isfinite(place) else "" for place in row] for row in places_TL],
     }
     limit = (
         f"tokens 0 to {len(shown) - 1} of {len(tokens):,}; --start selects others" if len(tokens) > len(shown) else ""
@@ -158,7 +160,7 @@ def logit_lens(
         ],
         ColourScale("probability", 1.0, exponent=0.5),
         title,
-        axes=("token → next token" if targets else "token", "layer"),
-        notes=["cell: most probable next token; colour: probability of the actual next token", limit],
+        axes=(f"token → {target}" if targets else "token", "layer"),
+        notes=[f"cell: most probable {target}; colour: probability of the {target} in the row label", limit],
         cell=(90, 20),
     )

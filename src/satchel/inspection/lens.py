@@ -43,6 +43,7 @@ class Lens:
     ranks: Array
     nats: Floats
     window: Window
+    target: str = "next token"  # or "tag"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ class Lens:
     def picture(self) -> "charts.Figure":
         """Return a heat map: the most probable token of each layer, coloured by the probability of the target."""
         return charts.logit_lens(
-            self.tokens, self.names, self.predictions, self.nats, self.ranks, targets=self.targets
+            self.tokens, self.names, self.predictions, self.nats, self.ranks, targets=self.targets, target=self.target
         ).with_notes(self.window.notes)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -103,4 +104,5 @@ def logit_lens(subject: Subject, trace: Trace) -> Lens:
         np.array(ranks),
         np.array(nats),
         trace.window,
+        "tag" if subject.task == "tag" else "next token",
     )

@@ -145,6 +145,16 @@ def test_predictions_after_a_long_prompt_depend_on_its_last_tokens_only(cli: Cli
     assert f"prompt: {LAST}" in cli("generate", word_runs["transformer"], LONG, "--tokens", 2)[2]
 
 
+def test_the_lens_of_a_tagger_names_tags(cli: Cli, tagger: Path, tmp_path: Path) -> None:
+    code, printed, messages = cli("look", "lens", tagger, "cat")
+    assert (code, printed.split()[:2]) == (0, ["token", "tag"])
+    assert "most probable tag at each layer" in messages
+    assert cli("look", "lens", tagger, "cat", "-o", tmp_path / "lens.svg")[0] == 0
+    figure = (tmp_path / "lens.svg").read_text()
+    assert "most probable tag" in figure
+    assert "next token" not in figure
+
+
 def test_surprisal_is_refused_for_classifiers_and_taggers(cli: Cli, classifier: Path, tagger: Path) -> None:
     for run, task, name in ((classifier, "classify", "a classifier"), (tagger, "tag", "a tagger")):
         for view, expected in (("surprise", f"not tokens (task={task})"), ("order", f"is {name}, expected a language")):

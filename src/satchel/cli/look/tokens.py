@@ -105,8 +105,8 @@ def lens(run: Run, text: Text = None, start: Start = None) -> View:
                 for predictions, ranks in zip(result.predictions, result.ranks, strict=True)
             )
             rows.append([token, target, *cells])
-        print_table([("token", TOKEN), ("next token", TOKEN), *((name, TEXT) for name in result.names)], rows)
-        message("most probable next token at each layer; in brackets the rank of the actual next token")
+        print_table([("token", TOKEN), (result.target, TOKEN), *((name, TEXT) for name in result.names)], rows)
+        message(f"most probable {result.target} at each layer; in brackets the rank of the {result.target} in column 2")
 
     return View(result.picture, result.document, show)
 
