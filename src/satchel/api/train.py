@@ -245,17 +245,23 @@ def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainRe
     """Return the report with the metrics of the model and its baseline, as far as the time limit permits."""
     settings: Any = model.settings
     limit, notes, clock = settings.training.validation_tokens, list(report.notes), hooks.clock
-    evaluated = model
+    evaluated, valid = model, None
     if limit is not None and report.evaluation_seconds > clock.remaining():
-        # The validations during the training used `limit` tokens; at the end there may be less time.
-        share = min(1.0, max(0.0, clock.remaining()) / max(report.sample_seconds, 1e-9))
-        sample = max(LEAST_SAMPLE, int(share * limit))
-        evaluated = new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=sample))
+        # The time of an evaluation depends on the predictions, such as the lengths of translations: it is measured on
+        # a small sample first.
+        began = clock.elapsed()
+        evaluated = _on_sample(model, LEAST_SAMPLE)
+        valid = evaluated.evaluate(progress=hooks.progress)
+        affordable = LEAST_SAMPLE * clock.remaining() / max(2 * (clock.elapsed() - began), 1e-9)
+        if affordable > 2 * LEAST_SAMPLE:
+            evaluated, valid = _on_sample(model, min(limit, int(affordable))), None
         notes.append(
             f"the validation metrics are those of a sample of the held-out data, because --minutes leaves no time "
             f"for all of it (about {report.evaluation_seconds:,.0f} s); for all: satchel evaluate {quoted(report.run)}"
         )
-    valid, baseline = evaluated.evaluate(progress=hooks.progress), None
+    if valid is None:
+        valid = evaluated.evaluate(progress=hooks.progress)
+    baseline = None
     seconds = baseline_seconds(model.run, model.tokenizer.kind)
     if seconds < 1 or seconds <= clock.remaining():
         baseline = evaluated.ngram_baseline(hooks.progress)
@@ -265,6 +271,11 @@ def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainRe
     if better is not None and better.baseline == "ngram":
         better = replace(better, commands=_ngram_commands(model))
     return replace(report, valid=valid, baseline=baseline, better_baseline=better, notes=tuple(notes))
+
+
+def _on_sample(model: AnyModel, tokens: int) -> AnyModel:
+    """Return the model with a sample of its held-out data of about this many tokens."""
+    return new_model(model.predictor, replace(runs.open_run(model.folder), held_out_limit=tokens))
 
 
 def _ngram_commands(model: AnyModel) -> tuple[str, ...]:

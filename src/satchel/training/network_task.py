@@ -253,7 +253,6 @@ class NetworkTask:
             failed_save=callbacks.failed_save,
             saved_step=saving.saved_step(path),
             evaluation_seconds=final.evaluation(trainer.validation_seconds),
-            sample_seconds=final.evaluation(trainer.validation_seconds) / final.ratio,
         )
 
 

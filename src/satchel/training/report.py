@@ -48,6 +48,5 @@ class TrainReport:
     failed_save: str = ""  # reason why the last save failed; empty if it succeeded
     saved_step: int | None = None  # step of the parameters in the run's model file; None for n-gram models
     evaluation_seconds: float = 0.0  # expected time of an evaluation on all held-out data
-    sample_seconds: float = 0.0  # expected time of an evaluation on the sample used by validations
     notes: tuple[str, ...] = ()  # deviations from the usual results, such as an evaluation on a sample
     wall_seconds: float = 0.0  # all `train` commands of the run
