@@ -14,7 +14,7 @@ def test_heads_are_ranked_by_pattern_and_by_ablation_cost(cli: Cli, runs: dict[s
     code, printed, messages = cli(
         "look", "patterns", run, "--data", tmp_path / "lines.txt", "--pattern", "previous,first"
     )
-    assert (code, "2 texts" in messages) == (0, True), messages
+    assert (code, "number of texts: 2;" in messages) == (0, True), messages
     assert printed.count("previous") == printed.count("first") == 3
     result = json_of(cli, "look", "patterns", run, "--data", tmp_path / "lines.txt")
     best = max(row["weight"] for row in result["heads"] if row["pattern"] == "previous")
