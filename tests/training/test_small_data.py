@@ -1,6 +1,7 @@
 """Texts and tables of a few characters train, or the error states what is missing; large vocabularies are limited."""
 
 import contextlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,11 @@ def test_short_texts_train_with_every_kind_of_model(tmp_path: Path, kind: str, l
     for tokenizer, documents in (("char", "line"), ("word", "stream")):
         settings = {"data.documents": documents} if kind == "ngram" else {"data.documents": documents, "model.width": 8}
         steps = None if kind == "ngram" else 1
-        api.train(path, model=kind, tokenizer=tokenizer, steps=steps, settings=settings, out=tmp_path / "r", force=True)
+        model = api.train(
+            path, model=kind, tokenizer=tokenizer, steps=steps, settings=settings, out=tmp_path / "r", force=True
+        )
+        assert isinstance(model, api.LanguageModel)
+        assert math.isfinite(model.score(TEXT[:length]).total_logprob)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n \t\n"])
