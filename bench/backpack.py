@@ -74,12 +74,11 @@ def step_seconds(network: LanguageNetwork, optimizer: torch.optim.Optimizer, ids
 
 def decoding_seconds(network: LanguageNetwork, ids: list[int], boundary: int) -> float:
     """Return the time per token of feeding a text token by token."""
-    predictor = NetworkPredictor(network, boundary)
-    state = predictor.start(1)
-    _, state = predictor.step(np.array([[boundary, *ids[:PROMPT]]]), state)
+    decoder = NetworkPredictor(network, boundary).decoder()
+    decoder.join([np.array([boundary, *ids[:PROMPT]])])
     began = time.perf_counter()
     for id_ in ids[PROMPT:]:
-        _, state = predictor.step(np.array([[id_]]), state)
+        decoder.step(np.array([id_]))
     return (time.perf_counter() - began) / len(ids[PROMPT:])
 
 

@@ -24,10 +24,11 @@ from satchel.text.tokenizer_training import train_tokenizer
 
 def seconds_per_token(predictor: Predictor, prompt: np.ndarray[tuple[int], np.dtype[np.int64]], tokens: int) -> float:
     """Return the time per token of greedy decoding after a prompt."""
-    logprobs, state = predictor.step(prompt[None], predictor.start(1))
+    decoder = predictor.decoder()
+    logits = decoder.join([prompt])
     began = time.perf_counter()
     for _ in range(tokens):
-        logprobs, state = predictor.step(logprobs.argmax(axis=1)[:, None], state)
+        logits = decoder.step(logits.argmax(axis=1))
     return (time.perf_counter() - began) / tokens
 
 

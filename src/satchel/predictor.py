@@ -5,9 +5,9 @@ special cases. A sequence of ids starts with the boundary id, and each document 
 Shapes: B batch, T tokens, V vocabulary, E examples, C classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,20 @@ from satchel.text.windows import Reading
 
 Ids = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
+# Unnormalised log-probabilities: float32 of networks, float64 log-probabilities of n-gram models and mixtures.
+Logits = npt.NDArray[np.floating[Any]]
+LogitsType = TypeVar("LogitsType", Floats, Logits)
 
 
-def checked(logprobs: Floats) -> Floats:
-    """Return the log-probabilities of a network; raise NonFiniteError if it computed values that are not finite."""
-    if np.isnan(logprobs).any():
+def checked(logits: LogitsType) -> LogitsType:
+    """Return the logits or log-probabilities of a network; raise NonFiniteError if one is NaN or infinity."""
+    # The maximum is NaN if a value is: this needs no array of flags, and is computed for every generated token.
+    if not logits.max(initial=-np.inf) < np.inf:
         raise NonFiniteError(
             "the network computes values that are not finite: its parameters are damaged, or its training diverged",
             "train it again, with a lower training.learning_rate if it diverged",
         )
-    return logprobs
+    return logits
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,89 @@ class Predictor(Protocol):
     def score(self, ids_T: Ids) -> Scores:
         """Return the scores of the T - 1 tokens after the first."""
 
-    def start(self, batch: int) -> Any:
-        """Return the initial state."""
+    def decoder(self) -> "Decoder":
+        """Return a decoder without rows."""
 
-    def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, Any]:
-        """Return the (B, V) next-token log-probabilities after these ids, and the new state."""
+
+class Decoder(Protocol):
+    """Incremental prediction for a batch of rows that may have different lengths.
+
+    Past the context window of a network, each row slides by itself: the last half of the window is encoded again.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def room(self) -> int | None:
+        """Number of tokens that can be appended to every row before a window slides; None without a limit."""
+
+    @property
+    def normalised(self) -> bool:
+        """Whether the logits are log-probabilities."""
+
+    def join(self, prompts: Sequence[Ids]) -> Logits:
+        """Append one row per prompt, which starts with the boundary; return the (rows, V) logits after each prompt."""
+
+    def step(self, ids_B: Ids) -> Logits:
+        """Append one token to every row; return the (B, V) logits after it."""
+
+    def extend(self, ids_BT: Ids) -> Logits:
+        """Append T tokens to every row; return the (B, T, V) logits after each of them."""
+
+    def rewind(self, counts_B: Ids) -> None:
+        """Remove the last `counts_B[i]` tokens of row i, at most those of the directly preceding `extend`."""
+
+    def keep(self, rows: Ids) -> None:
+        """Keep these rows, in this order. A row may be repeated; rows left out are removed."""
+
+
+def log_probabilities(decoder: Decoder, logits: Logits) -> Floats:
+    """Return the log-probabilities of the logits of a decoder."""
+    values: Floats = logits.astype(np.float64, copy=False)
+    if decoder.normalised:
+        return values
+    values = values - values.max(axis=-1, keepdims=True)
+    values -= np.log(np.exp(values).sum(axis=-1, keepdims=True))
+    return values
+
+
+@dataclass(frozen=True)
+class CombinedDecoder:
+    """Implements Decoder for a combination of language models.
+
+    `combine` maps the log-probabilities of the parts, arrays of equal shape, to those of the combination.
+    """
+
+    parts: tuple[Decoder, ...]
+    combine: Callable[[list[Floats]], Floats]
+    normalised = True
+
+    @property
+    def rows(self) -> int:
+        return self.parts[0].rows
+
+    @property
+    def room(self) -> int | None:
+        return min((part.room for part in self.parts if part.room is not None), default=None)
+
+    def join(self, prompts: Sequence[Ids]) -> Floats:
+        return self.combine([log_probabilities(part, part.join(prompts)) for part in self.parts])
+
+    def step(self, ids_B: Ids) -> Floats:
+        return self.combine([log_probabilities(part, part.step(ids_B)) for part in self.parts])
+
+    def extend(self, ids_BT: Ids) -> Floats:
+        return self.combine([log_probabilities(part, part.extend(ids_BT)) for part in self.parts])
+
+    def rewind(self, counts_B: Ids) -> None:
+        for part in self.parts:
+            part.rewind(counts_B)
+
+    def keep(self, rows: Ids) -> None:
+        for part in self.parts:
+            part.keep(rows)
 
 
 class Labeller(Protocol):

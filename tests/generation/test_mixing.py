@@ -12,6 +12,7 @@ import satchel
 from satchel import api
 from satchel.errors import DataError, RunError, SettingsError
 from satchel.generation.mixing import learn_weights
+from tests.decoders import next_logprobs, stepwise_logprobs
 
 
 @settings(max_examples=100, deadline=None)
@@ -72,15 +73,11 @@ def test_a_mix_evaluates_scores_and_generates_like_a_model(parts: list[Path], he
     scored = loaded.score("The cat sat.")
     assert list(scored.notes) == ["order-1", "order-2", "order-5"]
     assert sum(scored.notes.values()) == pytest.approx(np.ones(12))
-    logprobs, _ = loaded.predictor.step(np.array([[loaded.tokenizer.boundary]]), loaded.predictor.start(1))
-    assert np.exp(logprobs).sum() == pytest.approx(1, abs=1e-12)
+    assert np.exp(next_logprobs(loaded.predictor, [loaded.tokenizer.boundary])).sum() == pytest.approx(1, abs=1e-12)
     assert loaded.generate("The", tokens=20, seed=1).text == model.generate("The", tokens=20, seed=1).text
     assert sum(loaded.next("The ", top=1000).probabilities) == pytest.approx(1, abs=1e-12)
-    state = loaded.predictor.start(1)
-    ids = np.array([loaded.tokenizer.boundary, *scored.ids])
-    for position, expected in enumerate(scored.logprobs):
-        logprobs, state = loaded.predictor.step(ids[None, position : position + 1], state)
-        assert logprobs[0, ids[position + 1]] == pytest.approx(expected, rel=1e-10)
+    ids = [loaded.tokenizer.boundary, *scored.ids]
+    np.testing.assert_allclose(stepwise_logprobs(loaded.predictor, ids), scored.logprobs, rtol=1e-10)
 
 
 def test_a_mix_does_not_need_its_components_and_can_be_mixed_again(

@@ -13,6 +13,7 @@ from satchel.inspection.patched import patched
 from satchel.nn.inference import inference
 from satchel.nn.sites import hooked, recording
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
+from tests.decoders import stepwise_logprobs
 from tests.inspection.conftest import train
 from tests.models.encoders import make
 
@@ -37,11 +38,7 @@ def test_a_patched_network_computes_the_same_as_a_network_with_a_hook(name: str)
     # Incremental decoding gives the same log-probabilities as the whole text.
     ids = np.append(IDS_BT[0].numpy(), 10)
     predictor = NetworkPredictor(copy, 10)
-    state, logprobs = predictor.start(1), []
-    for position in range(len(ids) - 1):
-        logprobs_BV, state = predictor.step(ids[None, position : position + 1], state)
-        logprobs.append(logprobs_BV[0, ids[position + 1]])
-    np.testing.assert_allclose(predictor.score(ids).logprobs, logprobs, rtol=1e-9)
+    np.testing.assert_allclose(predictor.score(ids).logprobs, stepwise_logprobs(predictor, ids), rtol=1e-9)
 
 
 def test_a_copy_shares_parameters_and_buffers() -> None:
@@ -76,11 +73,7 @@ def test_a_patch_of_the_senses_affects_the_copy_alone_whichever_is_used_first(si
     with inference(copy):
         torch.testing.assert_close(copy(IDS_BT), expected, rtol=1e-12, atol=1e-12)
     # Every step of a generation computes with the patch.
-    state, logprobs = changed.start(1), []
-    for position in range(len(ids) - 1):
-        logprobs_BV, state = changed.step(ids[None, position : position + 1], state)
-        logprobs.append(logprobs_BV[0, ids[position + 1]])
-    np.testing.assert_allclose(changed.score(ids).logprobs, logprobs, rtol=1e-9)
+    np.testing.assert_allclose(changed.score(ids).logprobs, stepwise_logprobs(changed, ids), rtol=1e-9)
 
 
 def test_a_recorded_site_of_the_sense_network_has_one_row_for_each_distinct_token() -> None:

@@ -10,7 +10,7 @@ import pytest
 from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.lessons.perplexity import perplexity
-from satchel.predictor import Floats, Ids, Scores
+from satchel.predictor import Decoder, Floats, Ids, Scores
 from tests.lessons.lookup import Lookup
 
 lookup = Lookup(perplexity)
@@ -29,10 +29,7 @@ class Fixed:
         assert len(ids_T) == len(self.logprobs) + 1
         return Scores(self.logprobs)
 
-    def start(self, batch: int) -> Any:
-        raise NotImplementedError
-
-    def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, Any]:
+    def decoder(self) -> Decoder:
         raise NotImplementedError
 
 

@@ -12,6 +12,7 @@ from satchel.config import build
 from satchel.errors import SettingsError
 from satchel.ngram.smoothing import FALLBACK, NgramSettings, Smoothing, _discounts, estimate
 from satchel.ngram.tables import Table
+from tests.decoders import next_logprobs, stepwise_logprobs
 
 from .oracle import END, START, Oracle, Token
 
@@ -105,10 +106,7 @@ def test_scores_equal_those_of_stepping_through_the_text() -> None:
     ids = zipf(3_000, 60)
     table = estimate(ids, 60, NgramSettings(order=4), ends=True).table
     scores = table.score(ids).logprobs
-    state = table.start(1)
-    for position in range(300):
-        logprobs, state = table.step(ids[None, position : position + 1], state)
-        assert logprobs[0, ids[position + 1]] == pytest.approx(scores[position], rel=1e-12)
+    np.testing.assert_allclose(stepwise_logprobs(table, ids[:301]), scores[:300], rtol=1e-12)
 
 
 def test_scores_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,19 +123,15 @@ def test_a_batch_gives_the_same_log_probabilities_as_its_rows() -> None:
     ids = zipf(2_000, 40)
     table = estimate(ids, 40, NgramSettings(order=3), ends=True).table
     rows = np.stack([ids[start : start + 6] for start in (10, 200, 777)])
-    batched, _ = table.step(rows, table.start(3))
-    for row, logprobs in zip(rows, batched, strict=True):
-        single, _ = table.step(row[None], table.start(1))
-        assert np.array_equal(single[0], logprobs)
+    for row, logprobs in zip(rows, next_logprobs(table, *rows), strict=True):
+        assert np.array_equal(next_logprobs(table, row)[0], logprobs)
 
 
 def test_only_the_last_order_minus_one_tokens_matter() -> None:
     ids = zipf(5_000, 40)
     table = estimate(ids, 40, NgramSettings(order=3), ends=True).table
-    short, _ = table.step(np.array([[3, 1]]), table.start(1))
-    long, _ = table.step(np.array([[7, 7, 0, 3, 1]]), table.start(1))
+    short, long, other = next_logprobs(table, [3, 1], [7, 7, 0, 3, 1], [7, 7, 0, 2, 1])
     assert np.array_equal(short, long)
-    other, _ = table.step(np.array([[7, 7, 0, 2, 1]]), table.start(1))
     assert not np.array_equal(long, other)
 
 

@@ -1,7 +1,6 @@
 """Language models: inputs and targets, the objective, and the predictor."""
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,10 @@ from satchel.data.tokens import TokenCounts
 from satchel.evaluation.likelihood import likelihood
 from satchel.models.build import build_encoder
 from satchel.ngram.smoothing import NgramSettings, estimate
-from satchel.tasks.language import MAX_LENGTH, LanguageHead, LanguageNetwork, NetworkPredictor, chunked, shifted
+from satchel.predictor import log_probabilities
+from satchel.tasks.decoding import MAX_LENGTH
+from satchel.tasks.language import LanguageHead, LanguageNetwork, NetworkPredictor, chunked, shifted
+from tests.decoders import next_logprobs, stepwise_logprobs
 from tests.models.encoders import SETTINGS, VOCABULARY, make, transformer
 
 END = VOCABULARY - 1
@@ -129,24 +131,14 @@ def test_the_average_cost_and_the_perplexity() -> None:
 # --- predictor -----------------------------------------------------------------------------------------------
 
 
-def stepped(predictor: NetworkPredictor, ids: list[int]) -> Any:
-    """Return the log-probability of each token of a document, decoded token by token."""
-    state, steps = predictor.start(1), []
-    for current, following in pairwise(ids):
-        logprobs, state = predictor.step(np.array([[current]]), state)
-        steps.append(logprobs[0, following])
-    return np.array(steps)
-
-
 @pytest.mark.item(1, 78)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_scores_equal_those_of_incremental_decoding(name: str) -> None:
     predictor = NetworkPredictor(network(name), END)
     ids = [END, *text(15)]
     scores = predictor.score(np.array(ids))
-    np.testing.assert_allclose(scores.logprobs, stepped(predictor, ids), rtol=1e-10)
-    logprobs, _ = predictor.step(np.array([ids]), predictor.start(1))
-    np.testing.assert_allclose(np.exp(logprobs).sum(axis=1), 1)
+    np.testing.assert_allclose(scores.logprobs, stepwise_logprobs(predictor, ids), rtol=1e-10)
+    np.testing.assert_allclose(np.exp(next_logprobs(predictor, ids)).sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("name", STATEFUL)
@@ -156,7 +148,7 @@ def test_the_state_is_carried_through_a_long_document(name: str, monkeypatch: py
     whole = predictor.score(np.array(ids)).logprobs
     monkeypatch.setattr("satchel.tasks.language.MAX_LENGTH", 16)
     np.testing.assert_allclose(predictor.score(np.array(ids)).logprobs, whole, rtol=1e-10)
-    np.testing.assert_allclose(whole, stepped(predictor, ids), rtol=1e-10)
+    np.testing.assert_allclose(whole, stepwise_logprobs(predictor, ids), rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["dan", "lstm", "learned", "rotary"])
@@ -199,9 +191,10 @@ def test_after_a_full_context_the_last_half_is_encoded_again() -> None:
     model = network("learned")
     predictor = NetworkPredictor(model, END)
     ids = [END, *text(30)]
-    state = predictor.start(1)
+    decoder = predictor.decoder()
     for number, id_ in enumerate(ids[:17]):
-        logprobs, state = predictor.step(np.array([[id_]]), state)
+        logits = decoder.step(np.array([id_])) if number else decoder.join([np.array([id_])])
+        logprobs = log_probabilities(decoder, logits)
         first = 0 if number < 16 else number - 7
         expected = model(torch.tensor([ids[first : number + 1]]))[0, -1].log_softmax(dim=-1)
         np.testing.assert_allclose(logprobs[0], expected.detach().numpy(), rtol=1e-10)
@@ -211,12 +204,11 @@ def test_a_long_prompt_is_truncated_to_the_last_tokens_of_the_context() -> None:
     model = network("learned")
     predictor = NetworkPredictor(model, END)
     ids = [END, *text(30)]
-    logprobs, state = predictor.step(np.array([ids]), predictor.start(1))
-    expected = model(torch.tensor([ids[-16:]]))[0, -1].log_softmax(dim=-1).detach().numpy()
-    np.testing.assert_allclose(logprobs[0], expected)
-    next_logprobs, _ = predictor.step(np.array([[5]]), state)
-    expected = model(torch.tensor([[*ids[-7:], 5]]))[0, -1].log_softmax(dim=-1).detach().numpy()
-    np.testing.assert_allclose(next_logprobs[0], expected)
+    decoder = predictor.decoder()
+    expected = model(torch.tensor([ids[-16:]]))[0, -1].detach().numpy()
+    np.testing.assert_allclose(decoder.join([np.array(ids)])[0], expected)
+    expected = model(torch.tensor([[*ids[-7:], 5]]))[0, -1].detach().numpy()
+    np.testing.assert_allclose(decoder.step(np.array([5]))[0], expected)
 
 
 # --- interpolation with an n-gram model ----------------------------------------------------------------------
@@ -255,9 +247,8 @@ def test_interpolated_scores_equal_those_of_incremental_decoding(name: str) -> N
     predictor = NetworkPredictor(model, END)
     ids = [END, *text(15)]
     scores = predictor.score(np.array(ids)).logprobs
-    np.testing.assert_allclose(scores, stepped(predictor, ids), rtol=1e-10)
-    logprobs, _ = predictor.step(np.array([ids, ids[::-1]]), predictor.start(2))
-    np.testing.assert_allclose(np.exp(logprobs).sum(axis=1), 1)
+    np.testing.assert_allclose(scores, stepwise_logprobs(predictor, ids), rtol=1e-10)
+    np.testing.assert_allclose(np.exp(next_logprobs(predictor, ids, ids[::-1])).sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -280,7 +271,7 @@ def test_scoring_and_stepping_restore_the_mode_and_leave_no_gradients() -> None:
     predictor = NetworkPredictor(model, END)
     before = torch.get_rng_state()
     predictor.score(np.array([END, *text(20)]))
-    predictor.step(np.array([[END]]), predictor.start(1))
+    predictor.decoder().join([np.array([END])])
     assert model.training
     assert torch.equal(torch.get_rng_state(), before)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -311,7 +302,7 @@ def test_a_long_prompt_is_encoded_in_parts_with_the_same_result(name: str, monke
         return step(ids_BT, state)
 
     monkeypatch.setattr(model.encoder, "step", recorded)
-    logprobs, _ = predictor.step(np.array([ids]), predictor.start(1))
+    logprobs = next_logprobs(predictor, ids)
     assert lengths == [MAX_LENGTH, MAX_LENGTH, 1]
     whole = model(torch.tensor([ids]))[0, -1].log_softmax(-1).detach().numpy()
     np.testing.assert_allclose(logprobs[0], whole, rtol=1e-10)

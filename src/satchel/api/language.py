@@ -23,7 +23,7 @@ from satchel.generation.sampling import Sampling
 from satchel.ngram import arpa
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
-from satchel.predictor import Floats, Ids, Predictor
+from satchel.predictor import Floats, Ids, Predictor, log_probabilities
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import Token, visible
@@ -252,9 +252,10 @@ class LanguageModel(Model):
         if top < 1:
             raise SettingsError(f"top: found {top}, expected 1 or more")
         ids_T = self._prefix_ids(prompt)
-        logprobs_BV, _ = self.predictor.step(ids_T[None], self.predictor.start(1))
-        best = [int(id_) for id_ in np.argsort(-logprobs_BV[0], kind="stable")[:top]]
-        probabilities = tuple(float(probability) for probability in np.exp(logprobs_BV[0, best]))
+        decoder = self.predictor.decoder()
+        logprobs_V = log_probabilities(decoder, decoder.join([ids_T]))[0]
+        best = [int(id_) for id_ in np.argsort(-logprobs_V, kind="stable")[:top]]
+        probabilities = tuple(float(probability) for probability in np.exp(logprobs_V[best]))
         window = select_window(len(ids_T), self._context)
         return NextTokens(self.tokenizer.tokens_of(best), tuple(best), probabilities, window)
 

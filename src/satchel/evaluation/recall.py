@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from satchel.predictor import Predictor
+from satchel.predictor import Predictor, log_probabilities
 from satchel.text.tokenizer import Tokenizer
 
 # Upper edges of the distance bins, in words.
@@ -45,10 +45,12 @@ def _last_word(predictor: Predictor, tokenizer: Tokenizer, text: str, word: str)
     """Return whether greedy decoding gives the last word, and its negative log-likelihood in nats."""
     prefix = tokenizer.encode(text[: text.rindex(word)].rstrip()).ids
     word_ids = tokenizer.encode(text.rstrip()).ids[len(prefix) :]
-    logprobs_BV, state = predictor.step(np.concatenate([[tokenizer.boundary], prefix])[None], predictor.start(1))
+    decoder = predictor.decoder()
+    logits_BV = decoder.join([np.concatenate([[tokenizer.boundary], prefix])])
     is_correct, nats = True, 0.0
-    for token in word_ids.tolist():
-        is_correct &= int(logprobs_BV[0].argmax()) == token
-        nats -= float(logprobs_BV[0, token])
-        logprobs_BV, state = predictor.step(np.array([[token]]), state)
+    for token in word_ids:
+        logprobs_V = log_probabilities(decoder, logits_BV)[0]
+        is_correct &= int(logprobs_V.argmax()) == token
+        nats -= float(logprobs_V[token])
+        logits_BV = decoder.step(np.array([token]))
     return is_correct, nats

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from satchel.generation.sampling import Sampling, choose
-from satchel.predictor import Ids, Predictor
+from satchel.predictor import Ids, Predictor, log_probabilities
 from satchel.text.tokenizer import Tokenizer
 
 Finish = Literal["length", "stop", "end"]
@@ -43,12 +43,16 @@ def continue_text(
     generators = [np.random.default_rng([sampling.seed, number]) for number in range(sampling.samples)]
     prompt_ids = tokenizer.encode(prompt).ids if prompt_ids is None else prompt_ids
     ids_T = np.concatenate([[tokenizer.boundary], prompt_ids])
-    ids_BT = np.repeat(ids_T[None], sampling.samples, axis=0)
-    state = predictor.start(sampling.samples)
+    decoder = predictor.decoder()
+    logits_BV = decoder.join([ids_T])
+    if sampling.samples > 1:
+        rows = np.zeros(sampling.samples, np.int64)
+        logits_BV = logits_BV[rows]
+        decoder.keep(rows)
     generated: list[list[int]] = [[] for _ in generators]
     finishes: list[Finish | None] = [None] * len(generators)
     for count in range(sampling.tokens):
-        logprobs_BV, state = predictor.step(ids_BT, state)
+        logprobs_BV = log_probabilities(decoder, logits_BV)
         if tokenizer.unknown is not None:
             logprobs_BV[:, tokenizer.unknown] = -np.inf
         chosen = choose(logprobs_BV, sampling, generators)
@@ -63,9 +67,9 @@ def continue_text(
                 finishes[row] = "stop"
         if finishes[0] is None:
             on_text(_stable_prefix(tokenizer.decode_after(prompt, generated[0]), sampling.stop))
-        if all(finishes):
+        if all(finishes) or count + 1 == sampling.tokens:
             break
-        ids_BT = np.array(chosen)[:, None]
+        logits_BV = decoder.step(np.array(chosen))
         progress((count + 1) / sampling.tokens)
     samples = []
     for ids, finish in zip(generated, finishes, strict=True):

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from satchel.errors import DataError
-from satchel.predictor import Floats, Ids, Predictor, Scores
+from satchel.predictor import CombinedDecoder, Floats, Ids, Predictor, Scores
 
 MAX_ITERATIONS = 1000
 TOLERANCE = 1e-10  # nats per token
@@ -38,15 +37,12 @@ class Mix:
             shares_PT = np.nan_to_num(np.exp(logprobs_PT - logprobs_T), nan=0.0)
         return Scores(logprobs_T, dict(zip(self.names, shares_PT, strict=True)))
 
-    def start(self, batch: int) -> tuple[Any, ...]:
-        """Return the initial states of the parts."""
-        return tuple(part.start(batch) for part in self.parts)
-
-    def step(self, ids_BT: Ids, state: tuple[Any, ...]) -> tuple[Floats, tuple[Any, ...]]:
-        """Return the (B, V) next-token log-probabilities, and the new states of the parts."""
-        steps = [part.step(ids_BT, part_state) for part, part_state in zip(self.parts, state, strict=True)]
-        logprobs_BV: Floats = np.logaddexp.reduce(self._weighted(np.stack([logprobs for logprobs, _ in steps])), axis=0)
-        return logprobs_BV, tuple(part_state for _, part_state in steps)
+    def decoder(self) -> CombinedDecoder:
+        """Return a decoder without rows."""
+        return CombinedDecoder(
+            tuple(part.decoder() for part in self.parts),
+            lambda logprobs: np.logaddexp.reduce(self._weighted(np.stack(logprobs)), axis=0),
+        )
 
     def _weighted(self, logprobs: Floats) -> Floats:
         with np.errstate(divide="ignore"):

@@ -134,8 +134,7 @@ def _next_token_logit(
     before = text if window.stop == window.total else tokenizer.decode(ids_T)
     follows_space = not before or before[-1].isspace()
     if target is None:
-        logprobs_BV, _ = subject.predictor.step(ids_T[None], subject.predictor.start(1))
-        chosen = int(logprobs_BV[0].argmax())
+        chosen = int(subject.predictor.decoder().join([ids_T])[0].argmax())
     else:
         chosen = next_token(tokenizer, target, notes, follows_space=follows_space)
     other = None if versus is None else next_token(tokenizer, versus, notes, follows_space=follows_space)

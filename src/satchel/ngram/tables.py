@@ -120,11 +120,9 @@ class Table:
         """Return the initial state: per order, the row of the n-gram that ends at the current position (-1: none)."""
         return np.full((batch, max(self.order - 1, 0)), -1)
 
-    def step(self, ids_BT: Ids, state: Ints) -> tuple[Floats, Ints]:
-        """Return the (B, V) next-token log-probabilities after these tokens, and the new state."""
-        state = self.advance(ids_BT, state)
-        with np.errstate(divide="ignore"):
-            return np.log(self.distribution(state)), state
+    def decoder(self) -> "TableDecoder":
+        """Return a decoder without rows."""
+        return TableDecoder(self)
 
     def advance(self, ids_BT: Ids, state: Ints) -> Ints:
         """Return the state after these tokens."""
@@ -183,6 +181,51 @@ class Table:
             rows = np.empty(len(keys), np.int64)
             rows[sorting] = np.arange(len(keys))
         return Table(size, tuple(levels))
+
+
+class TableDecoder:
+    """Implements Decoder for an n-gram model."""
+
+    room: int | None = None
+    normalised = True
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        # States (B, order - 1) before and after each token of the last `extend`.
+        self._states = [table.start(0)]
+
+    @property
+    def rows(self) -> int:
+        return len(self._states[-1])
+
+    def join(self, prompts: Sequence[Ids]) -> Floats:
+        start = self.table.start(1)
+        new = [self.table.advance(np.asarray(prompt)[None], start) for prompt in prompts]
+        joined = np.concatenate([start[:0], *new])
+        self._states = [np.concatenate([self._states[-1], joined])]
+        return self._logprobs(joined)
+
+    def step(self, ids_B: Ids) -> Floats:
+        logprobs_BV: Floats = self.extend(np.asarray(ids_B)[:, None])[:, 0]
+        return logprobs_BV
+
+    def extend(self, ids_BT: Ids) -> Floats:
+        states = [self._states[-1]]
+        for ids_B in np.asarray(ids_BT).T:
+            states.append(self.table.advance(ids_B[:, None], states[-1]))
+        self._states = states
+        return np.stack([self._logprobs(state) for state in states[1:]], axis=1)
+
+    def rewind(self, counts_B: Ids) -> None:
+        numbers_B = len(self._states) - 1 - np.asarray(counts_B)
+        self._states = [np.stack(self._states)[numbers_B, np.arange(self.rows)]]
+
+    def keep(self, rows: Ids) -> None:
+        self._states = [self._states[-1][np.asarray(rows, np.int64)]]
+
+    def _logprobs(self, state: Ints) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(self.table.distribution(state))
 
 
 def _search(keys: Ints, wanted: Ints) -> Ints:

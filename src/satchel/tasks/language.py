@@ -6,7 +6,6 @@ Shapes: B batch, T time, D width, V vocabulary, N positions.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,20 +14,18 @@ from torch import Tensor, nn
 
 from satchel.data.batches import NO_TARGET, group_by_length
 from satchel.errors import RunError
-from satchel.models.encoder import CausalEncoder, State
+from satchel.models.encoder import CausalEncoder
 from satchel.ngram.tables import Table
-from satchel.nn.cache import Cache
 from satchel.nn.inference import inference
 from satchel.nn.linear import product
 from satchel.nn.sites import Site
-from satchel.predictor import Floats, Ids, Scores, checked
+from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Scores, checked
+from satchel.tasks.decoding import MAX_LENGTH, GroupedDecoder
 from satchel.tasks.gate import Gate
 from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
 
 # Number of tokens encoded in one batch when a text is scored. Activations of larger batches exceed the cache.
 TOKENS_AT_ONCE = 1 << 12
-# Number of tokens of a document encoded at once; longer documents carry the encoder's state from part to part.
-MAX_LENGTH = 1 << 10
 
 
 class LanguageHead(nn.Module):
@@ -113,16 +110,6 @@ def chunked(ids_T: Sequence[int], length: int, boundary: int) -> tuple[Tensor, T
 
 
 # --- predictor ---------------------------------------------------------------------------------------
-
-
-@dataclass
-class NetworkState:
-    """The encoder's state, the tokens of the current context window, the n-gram model's state, and the cache."""
-
-    encoder: State
-    recent: Ids
-    ngram: Any
-    cache: Cache
 
 
 @dataclass(frozen=True)
@@ -282,12 +269,12 @@ class NetworkPredictor:
         """Return the gate's logits; infinity, all weight to the network, if there is no gate."""
         gate = self.network.gate
         if gate is None:
-            return np.full(len(encoded_ND), np.inf)
+            return np.full(encoded_ND.shape[:-1], np.inf)
         logits: Floats = gate(encoded_ND).cpu().double().numpy()
         return logits
 
-    def start(self, batch: int) -> NetworkState:
-        """Return the state before the first token."""
+    def decoder(self) -> Decoder:
+        """Return a decoder without rows."""
         if not self.network.encoder.causal:
             raise RunError(
                 "model.causal=false: the network sees the tokens after a position, so it cannot predict a text from "
@@ -295,37 +282,16 @@ class NetworkPredictor:
                 "train with --set model.causal=true; `satchel evaluate` and `satchel score` work without causal mask",
                 where=self.where,
             )
-        ngram = self.network.ngram
-        recent = np.empty((batch, 0), np.int64)
-        return NetworkState(self.network.encoder.start(batch), recent, ngram.start(batch) if ngram else None, {})
-
-    def step(self, ids_BT: Ids, state: Any) -> tuple[Floats, NetworkState]:
-        """Return the log-probabilities (B, V) of the token after the given ids, and the state after them.
-
-        When the context window is full, its last half is encoded again as the start of a new window. A longer prompt is
-        truncated to its last tokens, as many as the window.
-        """
-        assert isinstance(state, NetworkState)
-        encoder, recent_BT = state.encoder, state.recent
-        new_BT: Ids = np.asarray(ids_BT, np.int64)
-        if self.window is not None:
-            recent_BT = np.concatenate([state.recent, new_BT], axis=1)
-            if recent_BT.shape[1] > self.window:
-                kept = min(self.window, max(1, self.window // 2, new_BT.shape[1]))
-                recent_BT = new_BT = recent_BT[:, -kept:]
-                encoder = self.network.encoder.start(len(new_BT))
-        with inference(self.network, state.cache):
-            # A long prompt is encoded in parts: memory is bounded, and a signal is handled between two of them.
-            for part_BT in torch.as_tensor(new_BT, device=self._device).split(MAX_LENGTH, dim=1):
-                encoded_BTD, encoder = self.network.encoder.step(part_BT, encoder)
-            logprobs_BV = checked(self.network.head(encoded_BTD[:, -1]).cpu().double().log_softmax(dim=-1).numpy())
-            gates_B = self._gate_logits(encoded_BTD[:, -1])
+        decoder = GroupedDecoder(self.network, self.network.encoder, self.network.head)
         if self.network.ngram is None:
-            return logprobs_BV, NetworkState(encoder, recent_BT, None, state.cache)
-        ngram_BV, ngram = self.network.ngram.step(ids_BT, state.ngram)
-        return interpolate(logprobs_BV, ngram_BV, gates_B[:, None]), NetworkState(
-            encoder, recent_BT, ngram, state.cache
-        )
+            return decoder
+
+        def combine(logprobs: list[Floats]) -> Floats:
+            with inference(self.network):
+                gates = self._gate_logits(decoder.encoded)
+            return interpolate(logprobs[0], logprobs[1], gates[..., None])
+
+        return CombinedDecoder((decoder, self.network.ngram.decoder()), combine)
 
 
 def interpolate(network_logprobs: Floats, ngram_logprobs: Floats, gate_logits: Floats) -> Floats:

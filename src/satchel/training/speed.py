@@ -264,13 +264,13 @@ def _training_speed(network: LanguageNetwork, length: int) -> float:
 def _decoding_speed(network: LanguageNetwork, length: int) -> float:
     """Return the tokens per second of decoding the last tokens of a sequence of this length, one at a time."""
     network.eval()
-    ids = np.random.default_rng(0).integers(0, VOCABULARY - 1, (1, length))
+    ids = np.random.default_rng(0).integers(0, VOCABULARY - 1, length)
     decoded = min(DECODED_TOKENS, length // 2)
-    predictor = NetworkPredictor(network, VOCABULARY - 1)
-    _, state = predictor.step(ids[:, :-decoded], predictor.start(1))
+    decoder = NetworkPredictor(network, VOCABULARY - 1).decoder()
+    decoder.join([ids[:-decoded]])
     began = time.perf_counter()
     for position in range(length - decoded, length):
-        _, state = predictor.step(ids[:, position : position + 1], state)
+        decoder.step(ids[position : position + 1])
     return decoded / (time.perf_counter() - began)
 
 
