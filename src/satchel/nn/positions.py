@@ -16,11 +16,11 @@ WAVELENGTH_BASE = 10_000.0
 
 def sinusoids(length: int, width: int) -> Tensor:
     """Return sinusoidal position encodings (T, D) (Vaswani et al., 2017): sines at even, cosines at odd indices."""
-    angles = _angles(length, width)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].float()
+    theta = angles(length, width)
+    return torch.stack([theta.sin(), theta.cos()], dim=-1).flatten(1)[:, :width].float()
 
 
-def _angles(length: int, width: int) -> Tensor:
+def angles(length: int, width: int) -> Tensor:
     """Return the angle (T, D / 2) of each position and pair of dimensions."""
     pairs = torch.arange(0, width, 2, dtype=torch.float64)
     return torch.arange(length, dtype=torch.float64)[:, None] / WAVELENGTH_BASE ** (pairs / width)
@@ -72,9 +72,9 @@ class Rotary(nn.Module):
         length = x_BHTK.shape[-2]
         is_compatible = (self._rotations.dtype, self._rotations.device) == (x_BHTK.dtype, x_BHTK.device)
         if start + length > len(self._rotations) or not is_compatible:
-            angles = _angles(2 * (start + length), self.width)
+            theta = angles(2 * (start + length), self.width)
             with torch.inference_mode(False):  # the table is also used in training
-                self._rotations = torch.stack([angles.cos(), angles.sin()], dim=1).to(
+                self._rotations = torch.stack([theta.cos(), theta.sin()], dim=1).to(
                     x_BHTK.device, x_BHTK.dtype, copy=True
                 )
         cos, sin = self._rotations[start : start + length].unbind(1)

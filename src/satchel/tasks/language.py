@@ -20,6 +20,7 @@ from satchel.nn.inference import inference
 from satchel.nn.linear import product
 from satchel.nn.sites import Site
 from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Scores, checked
+from satchel.tasks.cached_decoding import CachedDecoder, new_step
 from satchel.tasks.decoding import MAX_LENGTH, GroupedDecoder
 from satchel.tasks.gate import Gate
 from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
@@ -282,7 +283,7 @@ class NetworkPredictor:
                 "train with --set model.causal=true; `satchel evaluate` and `satchel score` work without causal mask",
                 where=self.where,
             )
-        decoder = GroupedDecoder(self.network, self.network.encoder, self.network.head)
+        decoder = self._network_decoder()
         if self.network.ngram is None:
             return decoder
 
@@ -292,6 +293,13 @@ class NetworkPredictor:
             return interpolate(logprobs[0], logprobs[1], gates[..., None])
 
         return CombinedDecoder((decoder, self.network.ngram.decoder()), combine)
+
+    def _network_decoder(self) -> CachedDecoder | GroupedDecoder:
+        network = self.network
+        step = new_step(network, network.encoder)
+        if step is None or self.window is None:
+            return GroupedDecoder(network, network.encoder, network.head)
+        return CachedDecoder(network, step, network.head.weight, self.window)
 
 
 def interpolate(network_logprobs: Floats, ngram_logprobs: Floats, gate_logits: Floats) -> Floats:

@@ -1,0 +1,130 @@
+"""Inference-only forward pass of a Backpack with preallocated caches of keys, sense keys and sense vectors.
+
+Shapes: R rows, B consecutive rows, T new positions, S positions of the cache, D width, N senses, K width of a sense's
+queries and keys, U distinct tokens.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from satchel.models.backpack import Backpack
+from satchel.models.transformer import TransformerContextualiser
+from satchel.models.transformer_step import Ints, Span, TransformerStep
+from satchel.nn.inference_layers import Floats, inference_linear
+from satchel.nn.row_buffer import RowBuffer
+from satchel.nn.senses import gather_senses, weighted_sum, weighted_sum_in_blocks
+
+
+class BackpackStep:
+    """Encodings of new tokens by a causal Backpack whose contextualiser is a Transformer."""
+
+    def __init__(self, network: Backpack) -> None:
+        assert isinstance(network.contextualiser, TransformerContextualiser)
+        assert network.sense_attention is not None
+        self._network, self._attention = network, network.sense_attention
+        self._contextualiser = TransformerStep(network.contextualiser)
+        self._embedding_VD = network.embedding.weight.detach()
+        self._project = inference_linear(network.sense_attention.project)
+        self._projected = self._project.weight.new_empty(len(self._project.weight)).numpy()
+        senses, key_width = self._attention.senses, self._attention.key_width
+        self._keys = RowBuffer(1, senses, key_width, network.context, self._project.weight)
+        # Rows (R, S) of the positions in the table of sense vectors.
+        self._table_rows_RS = torch.empty(0, 0, dtype=torch.long)
+        # Sense vectors of the first positions of the first row, for `extend_one`.
+        self._gathered_SND = self._project.weight.new_empty(0, senses, network.width)
+        self._gathered = 0
+
+    @staticmethod
+    def supports(network: Backpack) -> bool:
+        """Return whether the architecture is supported."""
+        return network.settings.contextualiser == "transformer" and TransformerStep.supports(network.settings)
+
+    def allocate(self, rows: int, positions: int) -> None:
+        """Provide memory for this number of rows and positions."""
+        self._contextualiser.allocate(rows, positions)
+        self._keys.allocate(rows, positions)
+        old = self._table_rows_RS
+        self._table_rows_RS = old.new_zeros(len(self._keys.values[0]), self._keys.positions)
+        self._table_rows_RS[: old.shape[0], : old.shape[1]] = old
+
+    def select(self, rows: Ints, length: int) -> None:
+        """Move the first `length` positions of these rows to the rows 0, 1, ..."""
+        table_rows = self._table_rows_RS[torch.from_numpy(rows)]
+        self._contextualiser.select(rows, length)
+        self._keys.select(rows, length)
+        self.allocate(len(rows), length)
+        self._table_rows_RS[: len(rows), :length] = table_rows[:, :length]
+        self._gathered = 0
+
+    def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
+        """Return the encodings (B, T, D) of new tokens of the rows from `first` on, which row i has from starts_B[i]."""
+        ids, part, rows = torch.from_numpy(ids_BT), Span(starts_B, ids_BT.shape[1]), slice(first, first + len(ids_BT))
+        hidden_BTD = self._contextualiser.extend(self._embedding_VD[ids], first, starts_B)
+        count, width = self._attention.senses, self._attention.key_width
+        both_BT2NK = self._project(hidden_BTD).unflatten(-1, (2, count, width))
+        keys_BNSK, table_rows_BS = self._keys.values[0, rows], self._table_rows_RS[rows]
+        part.write(keys_BNSK, both_BT2NK[:, :, 1])
+        senses_UND, table_rows_BT = self._network.sense_lookup(ids)
+        part.write(table_rows_BS[:, None, :, None], table_rows_BT[:, :, None, None])
+        self._gathered = min(self._gathered, int(starts_B.min()) if first == 0 else self._gathered)
+        queries_BNTK = both_BT2NK[:, :, 0].transpose(1, 2)
+        keys_BNSK, table_rows_BS = keys_BNSK[:, :, : part.stop], table_rows_BS[:, : part.stop]
+        if part.start == 0 and part.length > 1:
+            senses_BSND = gather_senses(senses_UND, table_rows_BS)
+            return self._network.scale * weighted_sum_in_blocks(self._attention, queries_BNTK, keys_BNSK, senses_BSND)
+        scores_BNTS = queries_BNTK @ keys_BNSK.transpose(-1, -2) * self._attention.factor
+        if self._attention.nearness:
+            scores_BNTS -= self._attention.nearness * part.distances()
+        mask = part.mask()
+        if mask is not None:
+            scores_BNTS.masked_fill_(~mask, -torch.inf)
+        weights_BNTS = scores_BNTS.softmax(dim=-1)
+        return self._network.scale * _weighted_sums(weights_BNTS, senses_UND, table_rows_BS)
+
+    def extend_one(self, id_: int, start: int) -> Floats:
+        """Return the encoding (D) of a token at the position `start` of the first row."""
+        stop, attention = start + 1, self._attention
+        hidden_D = self._contextualiser.extend_one(self._embedding_VD[id_].numpy(), start)
+        projected = self._project.vector(hidden_D, self._projected)
+        both_2NK = projected.reshape(2, attention.senses, attention.key_width)
+        keys_NSK = self._keys.arrays[0]
+        keys_NSK[:, start] = both_2NK[1]
+        weights_NS = np.matmul(keys_NSK[:, :stop], both_2NK[0][:, :, None])[:, :, 0]
+        weights_NS *= attention.factor
+        if attention.nearness:
+            weights_NS -= attention.nearness * np.arange(start, -1, -1, dtype=weights_NS.dtype)
+        weights_NS -= np.maximum.reduce(weights_NS, axis=1, keepdims=True)
+        np.exp(weights_NS, out=weights_NS)
+        weights_NS *= self._network.scale / np.add.reduce(weights_NS, axis=1, keepdims=True)
+        weights_X = weights_NS.T.reshape(-1)
+        encoded_D: Floats = np.dot(weights_X, self._gather(id_, start).reshape(len(weights_X), -1))
+        return encoded_D
+
+    def _gather(self, id_: int, start: int) -> Floats:
+        """Return the sense vectors (S, N, D) of the first row up to the position `start`, which has this token."""
+        senses_UND, table_row = self._network.sense_lookup(torch.tensor([id_]))
+        self._table_rows_RS[0, start] = table_row[0]
+        stop = start + 1
+        if stop > len(self._gathered_SND):
+            gathered = self._gathered_SND.new_empty(self._keys.positions, *self._gathered_SND.shape[1:])
+            gathered[: self._gathered] = self._gathered_SND[: self._gathered]
+            self._gathered_SND = gathered
+        missing = slice(min(self._gathered, start), stop)
+        self._gathered_SND[missing] = senses_UND[self._table_rows_RS[0, missing]]
+        self._gathered = stop
+        gathered_SND: Floats = self._gathered_SND[:stop].numpy()
+        return gathered_SND
+
+
+def _weighted_sums(weights_BNTS: Tensor, senses_UND: Tensor, table_rows_BS: Tensor) -> Tensor:
+    """Return the sums (B, T, D) of sense vectors over positions and senses."""
+    if weights_BNTS.shape[2] > 1:
+        return weighted_sum(weights_BNTS, gather_senses(senses_UND, table_rows_BS))
+    # A single position: embedding_bag sums rows of the table without gathering them first.
+    count = senses_UND.shape[1]
+    table_rows_BX = (table_rows_BS[..., None] * count + torch.arange(count)).flatten(1)
+    weights_BX = weights_BNTS[:, :, 0].transpose(1, 2).flatten(1)
+    sums_BD = F.embedding_bag(table_rows_BX, senses_UND.flatten(0, 1), mode="sum", per_sample_weights=weights_BX)
+    return sums_BD[:, None]

@@ -1,0 +1,256 @@
+"""Inference-only forward pass of a Transformer with a preallocated KV cache.
+
+`extend` computes several rows or positions in PyTorch, `extend_one` a single position of a single row in NumPy, with
+the same parameters and the same cache: for one row, the overhead of PyTorch's operations exceeds their arithmetic.
+Shapes: B consecutive rows, T new positions, S positions of the cache, D width, H heads, K width of queries and keys,
+V width of values, F hidden width.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from satchel.models.transformer import TransformerContextualiser, TransformerSettings
+from satchel.nn.blocks import Activation, Block
+from satchel.nn.inference_layers import Floats, InferenceNorm, PostOp, inference_linear
+from satchel.nn.positions import Alibi, Rotary, angles
+from satchel.nn.row_buffer import RowBuffer
+from satchel.nn.vector_activations import activate
+
+Ints = npt.NDArray[np.int64]
+
+# Post-operation of the product that computes the hidden layer.
+POST_OPS: dict[Activation, PostOp] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu-tanh": "gelu-tanh",
+    "squared-relu": "relu",
+    "swiglu": "none",
+}
+
+
+class TransformerStep:
+    """The blocks of a causal Transformer as functions of vectors, with a KV cache."""
+
+    def __init__(self, network: TransformerContextualiser) -> None:
+        assert self.supports(network.settings)
+        self._positions, self._norm = network.positions, InferenceNorm(network.norm)
+        self._layers = [_Layer(block, network.settings) for block in network.blocks if isinstance(block, Block)]
+        parameter = next(network.parameters(), torch.empty(0))
+        heads, key_width, value_width = self._layers[0].widths if self._layers else (0, 0, 0)
+        sizes = len(self._layers), heads
+        self._keys = RowBuffer(*sizes, key_width, network.context, parameter)
+        self._values = RowBuffer(*sizes, value_width, network.context, parameter)
+        self._tabulated = 0
+
+    @staticmethod
+    def supports(settings: TransformerSettings) -> bool:
+        """Return whether the architecture is supported."""
+        return settings.norm == "pre" and settings.residual and settings.attention != "narrow"
+
+    def allocate(self, rows: int, positions: int) -> None:
+        """Provide memory for this number of rows and positions."""
+        for buffer in (self._keys, self._values):
+            buffer.allocate(rows, positions)
+        if self._layers and self._tabulated < self._keys.positions:
+            self._tabulated = self._keys.positions
+            theta_SK = np.tile(angles(self._tabulated, self._layers[0].widths[1]).numpy(), 2)
+            sines_SK = np.sin(theta_SK)
+            sines_SK[:, : sines_SK.shape[1] // 2] *= -1
+            tables = (torch.from_numpy(table).to(self._keys.values.dtype) for table in (np.cos(theta_SK), sines_SK))
+            cosines, sines = tables
+            for layer in self._layers:
+                layer.tabulate(cosines, sines)
+
+    def select(self, rows: Ints, length: int) -> None:
+        """Move the first `length` positions of these rows to the rows 0, 1, ..."""
+        for buffer in (self._keys, self._values):
+            buffer.select(rows, length)
+
+    def extend(self, x_BTD: Tensor, first: int, starts_B: Ints) -> Tensor:
+        """Return the outputs (B, T, D) for new positions of the rows from `first` on, which row i has from starts_B[i].
+
+        Their keys and values are written to the cache, which has been allocated.
+        """
+        rows = slice(first, first + len(x_BTD))
+        part = Span(starts_B, x_BTD.shape[1])
+        if self._positions is not None:
+            x_BTD = x_BTD + self._positions(0, part.stop).detach().to(x_BTD)[part.index]
+        mask = part.mask()
+        for layer, keys_RHSK, values_RHSV in zip(self._layers, self._keys.values, self._values.values, strict=True):
+            x_BTD = layer.extend(x_BTD, keys_RHSK[rows], values_RHSV[rows], part, mask)
+        return self._norm(x_BTD)
+
+    def extend_one(self, x_D: Floats, start: int) -> Floats:
+        """Return the output (D) for the position `start` of the first row, whose keys and values are written."""
+        x_D = x_D.copy() if self._positions is None else x_D + self._positions(start, 1)[0].detach().numpy()
+        for layer, keys_HSK, values_HSV in zip(self._layers, self._keys.arrays, self._values.arrays, strict=True):
+            layer.extend_one(x_D, keys_HSK, values_HSV, start)
+        return self._norm.vectors(x_D)
+
+
+class Span:
+    """T new positions of B rows, which start at `starts_B`. Equal starts need no index and fewer masks."""
+
+    def __init__(self, starts_B: Ints, length: int) -> None:
+        self.start, self.length = int(starts_B.max(initial=0)), length
+        self.stop = self.start + length
+        self.is_uniform = bool((starts_B == self.start).all())
+        starts_B1 = torch.from_numpy(starts_B[:1] if self.is_uniform else starts_B)[:, None]
+        # (B, T), or (1, T) if all rows have the same positions.
+        self.positions = starts_B1 + torch.arange(length)
+
+    @property
+    def index(self) -> slice | Tensor:
+        """Index of a table of positions."""
+        return slice(self.start, self.stop) if self.is_uniform else self.positions
+
+    def mask(self) -> Tensor | None:
+        """Return the mask (B or 1, 1, T, S) of visible positions; None if a causal mask or none suffices."""
+        if self.is_uniform and (self.length == 1 or self.start == 0):
+            return None
+        return (torch.arange(self.stop) <= self.positions[..., None])[:, None]
+
+    def distances(self) -> Tensor:
+        """Return the distance (B or 1, 1, T, S) of each position of the cache before a new one; 0 after it."""
+        return (self.positions[..., None] - torch.arange(self.stop)).clamp(min=0)[:, None]
+
+    def write(self, buffer_BHSK: Tensor, values_BTHK: Tensor) -> None:
+        """Write values to the new positions of a buffer."""
+        if self.is_uniform:
+            buffer_BHSK[:, :, self.start : self.stop] = values_BTHK.transpose(1, 2)
+        else:
+            buffer_BHSK[torch.arange(len(buffer_BHSK))[:, None], :, self.positions] = values_BTHK
+
+
+class _Layer:
+    """A Transformer block as a function of vectors."""
+
+    def __init__(self, block: Block, settings: TransformerSettings) -> None:
+        attention, feedforward = block.attention, block.feedforward
+        self.widths = self._heads, key_width, value_width = attention.heads, attention.key_width, attention.value_width
+        self._rotary = isinstance(attention.positions, Rotary)
+        self._slopes_H11 = attention.positions.slopes_H[:, None, None] if isinstance(attention.positions, Alibi) else None
+        self._norms = [InferenceNorm(module) for module in (block.attention_norm, block.feedforward_norm)]
+        self._project, self._out = inference_linear(attention.project), inference_linear(attention.out)
+        self._widen, self._narrow = inference_linear(feedforward.widen), inference_linear(feedforward.narrow)
+        self._activation = settings.feedforward
+        # Norm of queries and keys; its factors and the scale of the scores are part of the rotation.
+        self._unit = InferenceNorm(attention.query_norm, scaled=False) if attention.query_norm else None
+        self._factors_2K = torch.full((2, key_width), 1.0, dtype=attention.project.weight.dtype)
+        self.scale = attention.factor
+        if attention.query_norm is not None and attention.key_norm is not None:
+            self._factors_2K = torch.stack([attention.query_norm.weight, attention.key_norm.weight]).detach().clone()
+        if self._rotary or self._unit:
+            self._factors_2K[0] *= attention.factor
+            self.scale = 1.0
+        self._cosines_S21K = self._sines_S21K = None
+        # Memory of `extend_one` for the projections, the hidden layer and the update of the residual stream.
+        outputs = [self._project.weight.shape[0], self._widen.weight.shape[0], self._out.weight.shape[0]]
+        self._projected, self._hidden, self._update = (
+            self._project.weight.new_empty(size).numpy() for size in outputs
+        )
+
+    # --- rotation of queries and keys
+
+    def tabulate(self, cosines_SK: Tensor, sines_SK: Tensor) -> None:
+        """Compute the factors of queries and keys for a number of positions from the cosines and sines of their angles.
+
+        A rotated query is q * cosines + (halves of q exchanged) * sines, times the factors of its norm and the scores.
+        """
+        factors_2K = self._factors_2K
+        if self._rotary:
+            exchanged_2K = factors_2K.unflatten(1, (2, -1)).flip(1).flatten(1)
+            self._cosines_S21K = cosines_SK[:, None, None] * factors_2K[:, None]
+            self._sines_S21K = sines_SK[:, None, None] * exchanged_2K[:, None]
+        elif self._unit is not None:
+            self._cosines_S21K = factors_2K[None, :, None].expand(len(cosines_SK), -1, -1, -1)
+
+    # --- several rows or positions
+
+    def extend(
+        self, x_BTD: Tensor, keys_BHSK: Tensor, values_BHSV: Tensor, part: Span, mask: Tensor | None
+    ) -> Tensor:
+        """Return the outputs of new positions, and write their keys and values to the cache."""
+        heads, key_width, value_width = self.widths
+        both, values = self._project(self._norms[0](x_BTD)).split(
+            [2 * heads * key_width, heads * value_width], dim=-1
+        )
+        both_BT2HK = self._rotate(both.unflatten(-1, (2, heads, key_width)), part)
+        part.write(keys_BHSK, both_BT2HK[:, :, 1])
+        part.write(values_BHSV, values.unflatten(-1, (heads, value_width)))
+        if self._slopes_H11 is not None:
+            biases = -self._slopes_H11 * part.distances()
+            visible = torch.arange(part.stop) <= part.positions[:, None, :, None]
+            mask = biases.masked_fill(~visible, -math.inf).to(x_BTD.dtype)
+        outputs_BHTV = F.scaled_dot_product_attention(
+            both_BT2HK[:, :, 0].transpose(1, 2),
+            keys_BHSK[:, :, : part.stop],
+            values_BHSV[:, :, : part.stop],
+            attn_mask=mask,
+            is_causal=mask is None and part.length > 1,
+            scale=self.scale,
+        )
+        x_BTD = self._out(outputs_BHTV.transpose(1, 2).flatten(2), residual=x_BTD)
+        hidden_BTF = self._widen(self._norms[1](x_BTD), POST_OPS[self._activation])
+        return self._narrow(self._complete(hidden_BTF), residual=x_BTD)
+
+    def _rotate(self, both_BT2HK: Tensor, part: Span) -> Tensor:
+        if self._unit is not None:
+            both_BT2HK = self._unit(both_BT2HK)
+        if self._cosines_S21K is None:
+            return both_BT2HK
+        rotated = both_BT2HK * self._cosines_S21K[part.index]
+        if self._sines_S21K is None:
+            return rotated
+        exchanged = both_BT2HK.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+        return rotated.addcmul_(exchanged, self._sines_S21K[part.index])
+
+    def _complete(self, hidden: Tensor) -> Tensor:
+        """Return the hidden layer after the part of the activation that is not a post-operation."""
+        match self._activation:
+            case "squared-relu":
+                return hidden.square_()
+            case "swiglu":
+                gate, value = hidden.chunk(2, dim=-1)
+                return F.silu(gate) * value
+        return hidden
+
+    # --- one position of one row
+
+    def extend_one(self, x_D: Floats, keys_HSK: Floats, values_HSV: Floats, start: int) -> None:
+        """Add the updates of the layer to the vector x in place; write its key and value to the cache."""
+        heads, key_width, value_width = self.widths
+        stop, count = start + 1, 2 * heads * key_width
+        projected = self._project.vector(self._norms[0].vectors(x_D), self._projected)
+        both_2HK = self._rotate_one(projected[:count].reshape(2, heads, key_width), start)
+        keys_HSK[:, start] = both_2HK[1]
+        values_HSV[:, start] = projected[count:].reshape(heads, value_width)
+        weights_HS = np.matmul(keys_HSK[:, :stop], both_2HK[0][:, :, None])[:, :, 0]
+        if self.scale != 1.0:
+            weights_HS *= self.scale
+        if self._slopes_H11 is not None:
+            weights_HS -= self._slopes_H11.numpy()[:, 0] * np.arange(start, -1, -1, dtype=weights_HS.dtype)
+        # The softmax, whose division follows the weighted sum of the values.
+        weights_HS -= np.maximum.reduce(weights_HS, axis=1, keepdims=True)
+        np.exp(weights_HS, out=weights_HS)
+        outputs_HV = np.matmul(weights_HS[:, None], values_HSV[:, :stop])[:, 0]
+        outputs_HV /= np.add.reduce(weights_HS, axis=1, keepdims=True)
+        x_D += self._out.vector(outputs_HV.reshape(-1), self._update)
+        hidden_F = self._widen.vector(self._norms[1].vectors(x_D), self._hidden)
+        x_D += self._narrow.vector(activate(hidden_F, self._activation), self._update)
+
+    def _rotate_one(self, both_2HK: Floats, position: int) -> Floats:
+        if self._unit is not None:
+            both_2HK = self._unit.vectors(both_2HK)
+        if self._cosines_S21K is None:
+            return both_2HK
+        rotated: Floats = both_2HK * self._cosines_S21K[position].numpy()
+        if self._sines_S21K is not None:
+            exchanged = both_2HK.reshape(*both_2HK.shape[:2], 2, -1)[:, :, ::-1]
+            rotated += (exchanged * self._sines_S21K[position].numpy().reshape(2, 1, 2, -1)).reshape(rotated.shape)
+        return rotated

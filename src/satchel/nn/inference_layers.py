@@ -1,0 +1,127 @@
+"""Layers for inference: functions of parameters without modules, sites and gradients.
+
+Each computes the same as its module. A step of decoding calls dozens of them on one row, where the overhead of
+module calls would exceed the arithmetic. Shapes: I input width, O output width.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from satchel.nn.linear import MAX_ROWS, MIN_MATRIX
+
+Floats = npt.NDArray[np.floating[Any]]
+PostOp = Literal["none", "relu", "gelu", "gelu-tanh"]
+# Number of products with few rows before a matrix is converted to oneDNN's layout: a prompt alone does not pay for it.
+CALLS_BEFORE_LAYOUT = 2
+# Arguments of a post-operation for oneDNN: name, scalars, algorithm.
+_ONEDNN: dict[PostOp, tuple[str, list[float], str]] = {
+    "none": ("none", [], ""),
+    "relu": ("relu", [], ""),
+    "gelu": ("gelu", [], "none"),
+    "gelu-tanh": ("gelu", [], "tanh"),
+}
+_FUNCTIONS: dict[PostOp, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+}
+
+
+class InferenceLinear:
+    """The product with a matrix (O, I), followed by a post-operation or the addition of a residual.
+
+    Products of several rows use a copy of the matrix in oneDNN's layout, that of one row (`vector`) NumPy's BLAS: with
+    a single row, both read the matrix at the speed of the memory, but NumPy has a smaller overhead.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.weight = weight.detach()
+        self.bias = None if bias is None else bias.detach()
+        self._array: Floats = self.weight.numpy()
+        self._bias_array: Floats | None = None if self.bias is None else self.bias.numpy()
+        self._calls = 0
+        self._layout: Tensor | None = None
+        self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_MATRIX and _has_onednn()
+
+    def vector(self, x_I: Floats, out_O: Floats) -> Floats:
+        """Write the product with one vector to `out_O` and return it."""
+        np.dot(self._array, x_I, out=out_O)
+        if self._bias_array is not None:
+            np.add(out_O, self._bias_array, out=out_O)
+        return out_O
+
+    def __call__(self, x: Tensor, post: PostOp = "none", residual: Tensor | None = None) -> Tensor:
+        """Return post(x W' + b), or with a residual its sum with x W' + b."""
+        if not self._uses_layout(x):
+            product = F.linear(x, self.weight, self.bias)
+            return _FUNCTIONS[post](product) if residual is None else product.add_(residual)
+        if residual is None:
+            result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._layout, self.bias, *_ONEDNN[post])
+        else:
+            result = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._layout, self.bias, "add")
+        return result
+
+    def _uses_layout(self, x: Tensor) -> bool:
+        if not self._has_layout or x.numel() > MAX_ROWS * x.shape[-1]:
+            return False
+        self._calls += 1
+        if self._layout is None and self._calls > CALLS_BEFORE_LAYOUT:
+            self._layout = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+        return self._layout is not None
+
+
+def inference_linear(module: nn.Linear) -> InferenceLinear:
+    """Return the inference layer of a linear module."""
+    return InferenceLinear(module.weight, module.bias)
+
+
+class InferenceNorm:
+    """LayerNorm or RMSNorm, without its learned factors unless `scaled`; of other modules, the identity."""
+
+    def __init__(self, module: nn.Module | None, *, scaled: bool = True) -> None:
+        self._kind = {nn.LayerNorm: "layer", nn.RMSNorm: "rms"}.get(type(module)) if module is not None else None
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            (self._width,) = module.normalized_shape
+            weight = module.weight.detach()
+            self._eps = torch.finfo(weight.dtype).eps if module.eps is None else module.eps
+            bias = getattr(module, "bias", None)
+            self._weight = weight if scaled else None
+            self._bias = bias.detach() if scaled and bias is not None else None
+            self._weight_array, self._bias_array = (
+                None if part is None else part.numpy() for part in (self._weight, self._bias)
+            )
+            self._mean_W = np.full(self._width, 1 / self._width, weight.numpy().dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the normalised vectors (..., W)."""
+        match self._kind:
+            case "layer":
+                return torch.layer_norm(x, (self._width,), self._weight, self._bias, self._eps, False)
+            case "rms":
+                return torch.rms_norm(x, (self._width,), self._weight, self._eps)
+        return x
+
+    def vectors(self, x: Floats) -> Floats:
+        """Return the normalised vectors (..., W) of an array."""
+        if self._kind is None:
+            return x
+        normed: Floats = x - np.dot(x, self._mean_W)[..., None] if self._kind == "layer" else x.copy()
+        variances = np.dot(normed * normed, self._mean_W)
+        normed *= (1 / np.sqrt(variances + self._eps))[..., None]
+        if self._weight_array is not None:
+            normed *= self._weight_array
+        if self._bias_array is not None:
+            normed += self._bias_array
+        return normed
+
+
+def _has_onednn() -> bool:
+    return bool(torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled)

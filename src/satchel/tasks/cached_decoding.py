@@ -1,0 +1,212 @@
+"""Incremental prediction with Transformers and Backpacks on a CPU: one cache for all rows of a batch.
+
+Shapes: B rows, T new tokens, W tokens of the window, D width, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from satchel.models.backpack import Backpack
+from satchel.models.backpack_step import BackpackStep
+from satchel.models.encoder import CausalEncoder
+from satchel.models.transformer import Transformer
+from satchel.models.transformer_step import Ints, TransformerStep
+from satchel.nn.cache import Cache
+from satchel.nn.inference import inference
+from satchel.nn.inference_layers import Floats, InferenceLinear
+from satchel.nn.sites import Site
+from satchel.predictor import Ids, Logits, checked
+
+# Maximum number of tokens of the prompts that are encoded at once.
+PROMPT_TOKENS = 1 << 12
+# Maximum number of tokens of a prompt that are encoded at once: a signal is handled between two parts.
+PROMPT_PART = 1 << 10
+
+
+class Step(Protocol):
+    """Encodes new tokens of rows whose earlier tokens are in a cache."""
+
+    def allocate(self, rows: int, positions: int) -> None:
+        """Provide memory for this number of rows and positions."""
+
+    def select(self, rows: Ints, length: int) -> None:
+        """Move the first `length` positions of these rows to the rows 0, 1, ..."""
+
+    def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
+        """Return the encodings (B, T, D) of new tokens of the rows from `first` on."""
+
+    def extend_one(self, id_: int, start: int) -> Floats:
+        """Return the encoding (D) of a new token of the first row."""
+
+
+class _TokenStep:
+    """The step of a Transformer on token embeddings."""
+
+    def __init__(self, network: Transformer) -> None:
+        self._step = TransformerStep(network)
+        self.allocate, self.select = self._step.allocate, self._step.select
+        self._embedding_VD = network.embedding.weight.detach()
+
+    def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
+        return self._step.extend(self._embedding_VD[torch.from_numpy(ids_BT)], first, starts_B)
+
+    def extend_one(self, id_: int, start: int) -> Floats:
+        return self._step.extend_one(self._embedding_VD[id_].numpy(), start)
+
+
+def new_step(network: nn.Module, encoder: CausalEncoder) -> Step | None:
+    """Return the step of a network; None if its architecture, device or type is not supported or a site is patched."""
+    weight = encoder.embedding.weight
+    is_supported = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64)
+    if not is_supported or any(isinstance(module, Site) and module.is_hooked for module in network.modules()):
+        return None
+    match encoder:
+        case Transformer() if TransformerStep.supports(encoder.settings):
+            return _TokenStep(encoder)
+        case Backpack() if BackpackStep.supports(encoder):
+            return BackpackStep(encoder)
+    return None
+
+
+class CachedDecoder:
+    """Implements Decoder with a `Step`. `encoded` are the encodings of the last returned logits.
+
+    The window of a row slides when it is full: its last half is encoded again, as the first positions of the row.
+    """
+
+    normalised = False
+    encoded: Tensor
+
+    def __init__(self, network: nn.Module, step: Step, head_weight: Tensor, context: int) -> None:
+        self._network, self._step, self._context = network, step, context
+        self._head = InferenceLinear(head_weight)
+        self._logits_V = head_weight.detach().new_empty(len(head_weight)).numpy()
+        # Tokens and lengths of the windows of all rows.
+        self._ids_BW = np.empty((0, context), np.int64)
+        self._lengths_B = np.empty(0, np.int64)
+        # Windows and lengths before the last `extend`, and its tokens, for `rewind`.
+        self._before: tuple[Ints, Ints, Ints] | None = None
+        self._cache: Cache = {}
+
+    @property
+    def rows(self) -> int:
+        return len(self._lengths_B)
+
+    @property
+    def room(self) -> int | None:
+        return self._context - int(self._lengths_B.max(initial=0))
+
+    def join(self, prompts: Sequence[Ids]) -> Logits:
+        first, self._before = self.rows, None
+        lengths = [min(len(prompt), self._context) for prompt in prompts]
+        self._ids_BW = np.concatenate([self._ids_BW, np.zeros((len(prompts), self._context), np.int64)])
+        for row, (prompt, length) in enumerate(zip(prompts, lengths, strict=True), first):
+            self._ids_BW[row, :length] = prompt[-length:]
+        self._lengths_B = np.concatenate([self._lengths_B, np.array(lengths, np.int64)])
+        at_once = max(1, PROMPT_TOKENS // max(lengths))
+        encoded = [self._encode(row, min(row + at_once, self.rows)) for row in range(first, self.rows, at_once)]
+        return self._logits(torch.cat(encoded))
+
+    def step(self, ids_B: Ids) -> Logits:
+        if self.rows != 1:
+            return self._last(self.extend(np.asarray(ids_B)[:, None]))
+        # A single row is computed without the overhead of a batch.
+        self._before = None
+        self._slide_full_windows()
+        start, id_ = int(self._lengths_B[0]), int(ids_B[0])
+        self._step.allocate(1, start + 1)
+        with inference(self._network, self._cache):
+            encoded_D = self._step.extend_one(id_, start)
+        self._append(np.array([[id_]]))
+        self.encoded = torch.from_numpy(encoded_D)[None]
+        return checked(self._head.vector(encoded_D, self._logits_V.copy())[None])
+
+    def extend(self, ids_BT: Ids) -> Logits:
+        new_BT: Ints = np.asarray(ids_BT, np.int64)
+        before = self._ids_BW, self._lengths_B, new_BT
+        has_room = self.room is None or self.room >= new_BT.shape[1]
+        # A window that slides changes the positions of the following tokens: they are encoded one by one.
+        parts = [new_BT] if has_room else np.split(new_BT, new_BT.shape[1], axis=1)
+        logits_BTV = self._logits(torch.cat([self._extend(part_BT) for part_BT in parts], dim=1))
+        self._before = before
+        return logits_BTV
+
+    def rewind(self, counts_B: Ids) -> None:
+        assert self._before is not None, "rewind must directly follow extend"
+        (ids_BW, lengths_B, new_BT), self._before = self._before, None
+        has_slid_B = lengths_B + new_BT.shape[1] > self._context
+        self._lengths_B = self._lengths_B - np.asarray(counts_B) * ~has_slid_B
+        for row in np.flatnonzero(has_slid_B & (np.asarray(counts_B) > 0)):
+            window = ids_BW[row, : lengths_B[row]]
+            for id_ in new_BT[row, : new_BT.shape[1] - counts_B[row]]:
+                window = np.append(self._slid(window) if len(window) == self._context else window, id_)
+            self._restart(row, window)
+
+    def keep(self, rows: Ids) -> None:
+        rows = np.asarray(rows, np.int64)
+        self._ids_BW, self._lengths_B, self._before = self._ids_BW[rows], self._lengths_B[rows], None
+        with inference(self._network, self._cache):
+            self._step.select(rows, int(self._lengths_B.max(initial=0)))
+
+    def _extend(self, ids_BT: Ints) -> Tensor:
+        """Return the encodings (B, T, D) of new tokens of all rows, whose windows slide first if they are full."""
+        self._slide_full_windows()
+        self._step.allocate(self.rows, int(self._lengths_B.max()) + ids_BT.shape[1])
+        with inference(self._network, self._cache):
+            encoded_BTD = self._step.extend(ids_BT, 0, self._lengths_B)
+        self._append(ids_BT)
+        return encoded_BTD
+
+    def _append(self, ids_BT: Ints) -> None:
+        """Add tokens to the windows; arrays that `rewind` needs are not changed."""
+        self._ids_BW = self._ids_BW if self._before is None and len(ids_BT) == 1 else self._ids_BW.copy()
+        for offset, ids_B in enumerate(ids_BT.T):
+            self._ids_BW[np.arange(self.rows), self._lengths_B + offset] = ids_B
+        self._lengths_B = self._lengths_B + ids_BT.shape[1]
+
+    def _slide_full_windows(self) -> None:
+        if self.room:
+            return
+        for row in np.flatnonzero(self._lengths_B == self._context):
+            self._restart(row, self._slid(self._ids_BW[row]))
+
+    def _slid(self, window_W: Ints) -> Ints:
+        """Return the tokens of a full window that precede the next token, which completes half a window."""
+        return window_W[len(window_W) - max(1, self._context // 2) + 1 :]
+
+    def _restart(self, row: int, window: Ints) -> None:
+        """Replace the window of a row and its cache."""
+        self._ids_BW, self._lengths_B = self._ids_BW.copy(), self._lengths_B.copy()
+        self._ids_BW[row, : len(window)] = window
+        self._lengths_B[row] = len(window)
+        if len(window):
+            self._encode(row, row + 1)
+
+    def _encode(self, first: int, stop: int) -> Tensor:
+        """Return the encodings (B, D) of the last tokens of consecutive rows, whose windows are encoded."""
+        lengths_B = self._lengths_B[first:stop]
+        longest = int(lengths_B.max())
+        self._step.allocate(self.rows, longest)
+        encoded_BD: list[Tensor | None] = [None] * len(lengths_B)
+        with inference(self._network, self._cache):
+            for start in range(0, longest, PROMPT_PART):
+                # Shorter rows are padded: their next tokens replace the padding in the cache.
+                ids_BT = np.ascontiguousarray(self._ids_BW[first:stop, start : min(start + PROMPT_PART, longest)])
+                encoded_BTD = self._step.extend(ids_BT, first, np.full(len(ids_BT), start))
+                for row in np.flatnonzero((lengths_B > start) & (lengths_B <= start + PROMPT_PART)):
+                    encoded_BD[row] = encoded_BTD[row, lengths_B[row] - 1 - start]
+        return torch.stack([encoded_D for encoded_D in encoded_BD if encoded_D is not None])
+
+    def _logits(self, encoded: Tensor) -> Logits:
+        """Return the logits of encodings."""
+        self.encoded = encoded
+        return checked(self._head(encoded).numpy())
+
+    def _last(self, logits_BTV: Logits) -> Logits:
+        self.encoded = self.encoded[:, -1]
+        logits_BV: Logits = logits_BTV[:, -1]
+        return logits_BV
