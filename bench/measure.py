@@ -55,6 +55,21 @@ def time_alternately(
     return times
 
 
+# Instruction sets that matter for matrix products.
+FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+
+
+def processor_flags() -> str:
+    """Return the name of the processor and its instruction sets for matrix products, on Linux."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return "unknown"
+    name = re.findall(r"model name\s*: (.+)", text)
+    flags = set(re.findall(r"flags\s*: (.+)", text)[0].split()) if "flags" in text else set()
+    return f"{name[0] if name else 'unknown'} ({', '.join(flag for flag in FLAGS if flag in flags)})"
+
+
 def median_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
     """Return the median over the rounds of the ratio of two measurements of the same round."""
     return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))

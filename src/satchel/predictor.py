@@ -17,7 +17,7 @@ from satchel.text.windows import Reading
 
 Ids = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
-# Unnormalised log-probabilities: float32 of networks, float64 log-probabilities of n-gram models and mixtures.
+# Scores of the next token: logits of a network, or probabilities of n-gram models and mixtures.
 Logits = npt.NDArray[np.floating[Any]]
 LogitsType = TypeVar("LogitsType", Floats, Logits)
 
@@ -25,7 +25,7 @@ LogitsType = TypeVar("LogitsType", Floats, Logits)
 def checked(logits: LogitsType) -> LogitsType:
     """Return the logits or log-probabilities of a network; raise NonFiniteError if one is NaN or infinity."""
     # The maximum is NaN if a value is: this needs no array of flags, and is computed for every generated token.
-    if not logits.max(initial=-np.inf) < np.inf:
+    if logits.size and not np.maximum.reduce(logits, axis=None) < np.inf:
         raise NonFiniteError(
             "the network computes values that are not finite: its parameters are damaged, or its training diverged",
             "train it again, with a lower training.learning_rate if it diverged",
@@ -77,17 +77,17 @@ class Decoder(Protocol):
         """Number of tokens that can be appended to every row before a window slides; None without a limit."""
 
     @property
-    def normalised(self) -> bool:
-        """Whether the logits are log-probabilities."""
+    def gives_probabilities(self) -> bool:
+        """Whether the returned scores of the next tokens are probabilities; otherwise they are logits."""
 
     def join(self, prompts: Sequence[Ids]) -> Logits:
-        """Append one row per prompt, which starts with the boundary; return the (rows, V) logits after each prompt."""
+        """Append one row per prompt, which starts with the boundary; return the (rows, V) scores after each prompt."""
 
     def step(self, ids_B: Ids) -> Logits:
-        """Append one token to every row; return the (B, V) logits after it."""
+        """Append one token to every row; return the (B, V) scores after it."""
 
     def extend(self, ids_BT: Ids) -> Logits:
-        """Append T tokens to every row; return the (B, T, V) logits after each of them."""
+        """Append T tokens to every row; return the (B, T, V) scores after each of them."""
 
     def rewind(self, counts_B: Ids) -> None:
         """Remove the last `counts_B[i]` tokens of row i, at most those of the directly preceding `extend`."""
@@ -96,13 +96,25 @@ class Decoder(Protocol):
         """Keep these rows, in this order. A row may be repeated; rows left out are removed."""
 
 
-def log_probabilities(decoder: Decoder, logits: Logits) -> Floats:
-    """Return the log-probabilities of the logits of a decoder."""
-    values: Floats = logits.astype(np.float64, copy=False)
-    if decoder.normalised:
-        return values
+def log_probabilities(decoder: Decoder, scores: Logits) -> Floats:
+    """Return the log-probabilities of the scores of a decoder, in double precision."""
+    values: Floats = scores.astype(np.float64, copy=False)
+    if decoder.gives_probabilities:
+        with np.errstate(divide="ignore"):
+            logprobs: Floats = np.log(values)
+        return logprobs
     values = values - values.max(axis=-1, keepdims=True)
     values -= np.log(np.exp(values).sum(axis=-1, keepdims=True))
+    return values
+
+
+def probabilities(decoder: Decoder, scores: Logits) -> Logits:
+    """Return the probabilities of the scores of a decoder, in the precision of the scores."""
+    if decoder.gives_probabilities:
+        return scores
+    values: Logits = scores - scores.max(axis=-1, keepdims=True)
+    np.exp(values, out=values)
+    values /= values.sum(axis=-1, keepdims=True)
     return values
 
 
@@ -110,12 +122,12 @@ def log_probabilities(decoder: Decoder, logits: Logits) -> Floats:
 class CombinedDecoder:
     """Implements Decoder for a combination of language models.
 
-    `combine` maps the log-probabilities of the parts, arrays of equal shape, to those of the combination.
+    `combine` maps the probabilities of the parts, arrays of equal shape, to those of the combination.
     """
 
     parts: tuple[Decoder, ...]
-    combine: Callable[[list[Floats]], Floats]
-    normalised = True
+    combine: Callable[[list[Logits]], Logits]
+    gives_probabilities = True
 
     @property
     def rows(self) -> int:
@@ -125,14 +137,14 @@ class CombinedDecoder:
     def room(self) -> int | None:
         return min((part.room for part in self.parts if part.room is not None), default=None)
 
-    def join(self, prompts: Sequence[Ids]) -> Floats:
-        return self.combine([log_probabilities(part, part.join(prompts)) for part in self.parts])
+    def join(self, prompts: Sequence[Ids]) -> Logits:
+        return self.combine([probabilities(part, part.join(prompts)) for part in self.parts])
 
-    def step(self, ids_B: Ids) -> Floats:
-        return self.combine([log_probabilities(part, part.step(ids_B)) for part in self.parts])
+    def step(self, ids_B: Ids) -> Logits:
+        return self.combine([probabilities(part, part.step(ids_B)) for part in self.parts])
 
-    def extend(self, ids_BT: Ids) -> Floats:
-        return self.combine([log_probabilities(part, part.extend(ids_BT)) for part in self.parts])
+    def extend(self, ids_BT: Ids) -> Logits:
+        return self.combine([probabilities(part, part.extend(ids_BT)) for part in self.parts])
 
     def rewind(self, counts_B: Ids) -> None:
         for part in self.parts:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from satchel.errors import DataError
-from satchel.predictor import CombinedDecoder, Floats, Ids, Predictor, Scores
+from satchel.predictor import CombinedDecoder, Floats, Ids, Logits, Predictor, Scores
 
 MAX_ITERATIONS = 1000
 TOLERANCE = 1e-10  # nats per token
@@ -39,10 +39,14 @@ class Mix:
 
     def decoder(self) -> CombinedDecoder:
         """Return a decoder without rows."""
-        return CombinedDecoder(
-            tuple(part.decoder() for part in self.parts),
-            lambda logprobs: np.logaddexp.reduce(self._weighted(np.stack(logprobs)), axis=0),
-        )
+        return CombinedDecoder(tuple(part.decoder() for part in self.parts), self._mixture)
+
+    def _mixture(self, probabilities: list[Logits]) -> Logits:
+        """Return the weighted sum of the probabilities of the parts."""
+        mixture: Logits = self.weights[0] * probabilities[0].astype(np.float64)
+        for weight, part in zip(self.weights[1:], probabilities[1:], strict=True):
+            mixture += weight * part
+        return mixture
 
     def _weighted(self, logprobs: Floats) -> Floats:
         with np.errstate(divide="ignore"):

@@ -12,9 +12,13 @@ from torch import Tensor
 from satchel.models.backpack import Backpack
 from satchel.models.transformer import TransformerContextualiser
 from satchel.models.transformer_step import Ints, Span, TransformerStep
-from satchel.nn.inference_layers import Floats, inference_linear
+from satchel.nn.inference_layers import Floats, InferenceNorm, inference_linear
 from satchel.nn.row_buffer import RowBuffer
-from satchel.nn.senses import gather_senses, weighted_sum, weighted_sum_in_blocks
+from satchel.nn.senses import SenseNetwork, gather_senses, weighted_sum, weighted_sum_in_blocks
+from satchel.nn.vector_activations import activate
+
+# Minimum number of tokens for whose sense vectors memory is allocated.
+MIN_TOKENS = 64
 
 
 class BackpackStep:
@@ -27,7 +31,7 @@ class BackpackStep:
         self._contextualiser = TransformerStep(network.contextualiser)
         self._embedding_VD = network.embedding.weight.detach()
         self._project = inference_linear(network.sense_attention.project)
-        self._projected = self._project.weight.new_empty(len(self._project.weight)).numpy()
+        self._senses = _SenseTable(network)
         senses, key_width = self._attention.senses, self._attention.key_width
         self._keys = RowBuffer(1, senses, key_width, network.context, self._project.weight)
         # Rows (R, S) of the positions in the table of sense vectors.
@@ -66,8 +70,9 @@ class BackpackStep:
         both_BT2NK = self._project(hidden_BTD).unflatten(-1, (2, count, width))
         keys_BNSK, table_rows_BS = self._keys.values[0, rows], self._table_rows_RS[rows]
         part.write(keys_BNSK, both_BT2NK[:, :, 1])
-        senses_UND, table_rows_BT = self._network.sense_lookup(ids)
-        part.write(table_rows_BS[:, None, :, None], table_rows_BT[:, :, None, None])
+        table_rows_BT = self._senses.rows(ids_BT)
+        senses_UND = self._senses.values
+        part.write(table_rows_BS[:, None, :, None], torch.from_numpy(table_rows_BT)[:, :, None, None])
         self._gathered = min(self._gathered, int(starts_B.min()) if first == 0 else self._gathered)
         queries_BNTK = both_BT2NK[:, :, 0].transpose(1, 2)
         keys_BNSK, table_rows_BS = keys_BNSK[:, :, : part.stop], table_rows_BS[:, : part.stop]
@@ -87,7 +92,7 @@ class BackpackStep:
         """Return the encoding (D) of a token at the position `start` of the first row."""
         stop, attention = start + 1, self._attention
         hidden_D = self._contextualiser.extend_one(self._embedding_VD[id_].numpy(), start)
-        projected = self._project.vector(hidden_D, self._projected)
+        projected = self._project.vector(hidden_D)
         both_2NK = projected.reshape(2, attention.senses, attention.key_width)
         keys_NSK = self._keys.arrays[0]
         keys_NSK[:, start] = both_2NK[1]
@@ -104,18 +109,81 @@ class BackpackStep:
 
     def _gather(self, id_: int, start: int) -> Floats:
         """Return the sense vectors (S, N, D) of the first row up to the position `start`, which has this token."""
-        senses_UND, table_row = self._network.sense_lookup(torch.tensor([id_]))
-        self._table_rows_RS[0, start] = table_row[0]
+        self._table_rows_RS[0, start] = row = self._senses.row(id_)
         stop = start + 1
         if stop > len(self._gathered_SND):
             gathered = self._gathered_SND.new_empty(self._keys.positions, *self._gathered_SND.shape[1:])
             gathered[: self._gathered] = self._gathered_SND[: self._gathered]
             self._gathered_SND = gathered
-        missing = slice(min(self._gathered, start), stop)
-        self._gathered_SND[missing] = senses_UND[self._table_rows_RS[0, missing]]
-        self._gathered = stop
+        if self._gathered < start:
+            missing = slice(self._gathered, start)
+            self._gathered_SND[missing] = self._senses.values[self._table_rows_RS[0, missing]]
         gathered_SND: Floats = self._gathered_SND[:stop].numpy()
+        gathered_SND[start] = self._senses.arrays[row]
+        self._gathered = stop
         return gathered_SND
+
+
+class _SenseTable:
+    """The sense vectors (U, N, D) of the tokens that have occurred."""
+
+    def __init__(self, network: Backpack) -> None:
+        self._network = network
+        weight_VD = network.embedding.weight.detach()
+        self._embedding_VD: Floats = weight_VD.numpy()
+        self._rows_V = np.full(len(weight_VD), -1)
+        self._count = 0
+        self._set(weight_VD.new_empty(0, network.settings.senses, network.width))
+        if isinstance(network.sense_network, SenseNetwork):
+            self._vector = _SenseVector(network.sense_network)
+
+    def rows(self, ids: Ints) -> Ints:
+        """Return the row of each id; the vectors of new ids are computed."""
+        new_U = np.unique(ids[self._rows_V[ids] < 0])
+        if len(new_U):
+            self._append(new_U, self._network.sense_lookup.compute(torch.from_numpy(new_U)))
+        return self._rows_V[ids]
+
+    def row(self, id_: int) -> int:
+        """Return the row of an id, whose vectors are computed in NumPy if it is new."""
+        row = int(self._rows_V[id_])
+        if row < 0 and isinstance(self._network.sense_network, SenseNetwork):
+            senses_ND = self._vector(self._embedding_VD[id_])
+            self._append(np.array([id_]), torch.from_numpy(senses_ND).view(1, *self.values.shape[1:]))
+            return self._count - 1
+        return row if row >= 0 else int(self.rows(np.array([id_]))[0])
+
+    def _append(self, ids_U: Ints, senses_UND: Tensor) -> None:
+        start, self._count = self._count, self._count + len(ids_U)
+        if self._count > len(self.values):
+            # Doubled, so that the number of copies is logarithmic, but never above the size of the vocabulary.
+            capacity = max(self._count, min(len(self._rows_V), max(2 * self._count, MIN_TOKENS)))
+            values = self.values.new_empty(capacity, *self.values.shape[1:])
+            values[:start] = self.values[:start]
+            self._set(values)
+        self.values[start : self._count] = senses_UND
+        self._rows_V[ids_U] = np.arange(start, self._count)
+
+    def _set(self, values_UND: Tensor) -> None:
+        self.values = values_UND
+        self.arrays: Floats = values_UND.numpy()
+
+
+class _SenseVector:
+    """The sense vectors of one token, in NumPy."""
+
+    def __init__(self, network: SenseNetwork) -> None:
+        self._norms = [InferenceNorm(norm) for norm in (network.first_norm, network.second_norm, network.last_norm)]
+        linear = network.block.widen, network.block.narrow, network.widen, network.spread
+        self._linear = [inference_linear(module) for module in linear]
+
+    def __call__(self, x_D: Floats) -> Floats:
+        """Return the sense vectors as one array, from the embedding."""
+        normed_D = np.empty_like(x_D)
+        widen, narrow, last_widen, spread = self._linear
+        x_D = x_D + self._norms[0].vector(x_D, normed_D)
+        x_D += narrow.vector(activate(widen.vector(self._norms[1].vector(x_D, normed_D)), "gelu-tanh"))
+        return spread.vector(activate(last_widen.vector(self._norms[2].vector(x_D, normed_D)), "gelu-tanh"))
 
 
 def _weighted_sums(weights_BNTS: Tensor, senses_UND: Tensor, table_rows_BS: Tensor) -> Tensor:

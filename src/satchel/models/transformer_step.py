@@ -33,6 +33,10 @@ POST_OPS: dict[Activation, PostOp] = {
 }
 
 
+# Maximum absolute score whose exponential is computed directly: the sums of a context are finite in single precision.
+MAX_EXPONENT = 60
+
+
 class TransformerStep:
     """The blocks of a causal Transformer as functions of vectors, with a KV cache."""
 
@@ -90,7 +94,7 @@ class TransformerStep:
         x_D = x_D.copy() if self._positions is None else x_D + self._positions(start, 1)[0].detach().numpy()
         for layer, keys_HSK, values_HSV in zip(self._layers, self._keys.arrays, self._values.arrays, strict=True):
             layer.extend_one(x_D, keys_HSK, values_HSV, start)
-        return self._norm.vectors(x_D)
+        return self._norm.vector(x_D, x_D)
 
 
 class Span:
@@ -149,11 +153,11 @@ class _Layer:
             self._factors_2K[0] *= attention.factor
             self.scale = 1.0
         self._cosines_S21K = self._sines_S21K = None
-        # Memory of `extend_one` for the projections, the hidden layer and the update of the residual stream.
-        outputs = [self._project.weight.shape[0], self._widen.weight.shape[0], self._out.weight.shape[0]]
-        self._projected, self._hidden, self._update = (
-            self._project.weight.new_empty(size).numpy() for size in outputs
-        )
+        self._tables: list[tuple[Floats, Floats]] = []  # cosines and sines of each position
+        # Unit vectors have bounded scores, whose exponentials are finite without subtraction of the maximum.
+        bound = float(self._factors_2K.abs().amax(dim=1).prod()) * key_width
+        self._is_bounded = self._unit is not None and self._slopes_H11 is None and bound < MAX_EXPONENT
+        self._memory = _Memory(self.widths, settings, self._project.output)
 
     # --- rotation of queries and keys
 
@@ -167,6 +171,7 @@ class _Layer:
             exchanged_2K = factors_2K.unflatten(1, (2, -1)).flip(1).flatten(1)
             self._cosines_S21K = cosines_SK[:, None, None] * factors_2K[:, None]
             self._sines_S21K = sines_SK[:, None, None] * exchanged_2K[:, None]
+            self._tables = list(zip(self._cosines_S21K.numpy(), self._sines_S21K.unflatten(-1, (2, -1)).numpy(), strict=True))
         elif self._unit is not None:
             self._cosines_S21K = factors_2K[None, :, None].expand(len(cosines_SK), -1, -1, -1)
 
@@ -224,33 +229,55 @@ class _Layer:
 
     def extend_one(self, x_D: Floats, keys_HSK: Floats, values_HSV: Floats, start: int) -> None:
         """Add the updates of the layer to the vector x in place; write its key and value to the cache."""
-        heads, key_width, value_width = self.widths
-        stop, count = start + 1, 2 * heads * key_width
-        projected = self._project.vector(self._norms[0].vectors(x_D), self._projected)
-        both_2HK = self._rotate_one(projected[:count].reshape(2, heads, key_width), start)
+        memory, stop = self._memory, start + 1
+        self._project.vector(self._norms[0].vector(x_D, memory.normed_D))
+        both_2HK = self._rotate_one(memory, start)
         keys_HSK[:, start] = both_2HK[1]
-        values_HSV[:, start] = projected[count:].reshape(heads, value_width)
-        weights_HS = np.matmul(keys_HSK[:, :stop], both_2HK[0][:, :, None])[:, :, 0]
+        values_HSV[:, start] = memory.values_HV
+        weights_HS = np.matmul(keys_HSK[:, :stop], both_2HK[0, :, :, None])[:, :, 0]
         if self.scale != 1.0:
             weights_HS *= self.scale
         if self._slopes_H11 is not None:
             weights_HS -= self._slopes_H11.numpy()[:, 0] * np.arange(start, -1, -1, dtype=weights_HS.dtype)
         # The softmax, whose division follows the weighted sum of the values.
-        weights_HS -= np.maximum.reduce(weights_HS, axis=1, keepdims=True)
+        if not self._is_bounded:
+            weights_HS -= np.maximum.reduce(weights_HS, axis=1, keepdims=True)
         np.exp(weights_HS, out=weights_HS)
-        outputs_HV = np.matmul(weights_HS[:, None], values_HSV[:, :stop])[:, 0]
-        outputs_HV /= np.add.reduce(weights_HS, axis=1, keepdims=True)
-        x_D += self._out.vector(outputs_HV.reshape(-1), self._update)
-        hidden_F = self._widen.vector(self._norms[1].vectors(x_D), self._hidden)
-        x_D += self._narrow.vector(activate(hidden_F, self._activation), self._update)
+        np.matmul(weights_HS[:, None], values_HSV[:, :stop], out=memory.outputs_H1V)
+        np.divide(memory.outputs_HV, weights_HS.dot(memory.ones_S[:stop])[:, None], out=memory.outputs_HV)
+        x_D += self._out.vector(memory.outputs)
+        hidden_F = self._widen.vector(self._norms[1].vector(x_D, memory.normed_D))
+        x_D += self._narrow.vector(activate(hidden_F, self._activation))
 
-    def _rotate_one(self, both_2HK: Floats, position: int) -> Floats:
+    def _rotate_one(self, memory: "_Memory", position: int) -> Floats:
         if self._unit is not None:
-            both_2HK = self._unit.vectors(both_2HK)
-        if self._cosines_S21K is None:
-            return both_2HK
-        rotated: Floats = both_2HK * self._cosines_S21K[position].numpy()
-        if self._sines_S21K is not None:
-            exchanged = both_2HK.reshape(*both_2HK.shape[:2], 2, -1)[:, :, ::-1]
-            rotated += (exchanged * self._sines_S21K[position].numpy().reshape(2, 1, 2, -1)).reshape(rotated.shape)
-        return rotated
+            self._unit.unit_vectors(memory.both_NK)
+        if self._tables:
+            cosines_21K, sines_212K = self._tables[position]
+            np.multiply(memory.exchanged_2H2K, sines_212K, out=memory.products_2H2K)
+            np.multiply(memory.both_2HK, cosines_21K, out=memory.rotated_2HK)
+            return np.add(memory.rotated_2HK, memory.products_2HK, out=memory.rotated_2HK)
+        if self._unit is not None:
+            return np.multiply(memory.both_2HK, self._factors_2K.numpy()[:, None], out=memory.rotated_2HK)
+        return memory.both_2HK
+
+
+class _Memory:
+    """Arrays for the values of `extend_one`, and views of them and of the projected queries, keys and values."""
+
+    def __init__(self, widths: tuple[int, int, int], settings: TransformerSettings, projected: Floats) -> None:
+        heads, key_width, value_width = widths
+        count, dtype = 2 * heads * key_width, projected.dtype
+        self.normed_D = np.empty(settings.width, dtype)
+        self.both_2HK = projected[:count].reshape(2, heads, key_width)
+        self.both_NK = projected[:count].reshape(2 * heads, key_width)
+        self.values_HV = projected[count:].reshape(heads, value_width)
+        self.rotated_2HK, self.products_2HK = np.empty_like(self.both_2HK), np.empty_like(self.both_2HK)
+        if key_width % 2 == 0:
+            halves = 2, heads, 2, key_width // 2
+            self.exchanged_2H2K = self.both_2HK.reshape(halves)[:, :, ::-1]
+            self.products_2H2K = self.products_2HK.reshape(halves)
+        self.outputs = np.empty(heads * value_width, dtype)
+        self.outputs_HV = self.outputs.reshape(heads, value_width)
+        self.outputs_H1V = self.outputs_HV[:, None]
+        self.ones_S = np.ones(settings.context, dtype)

@@ -158,6 +158,18 @@ class Table:
             probabilities_BV[rows, next_tokens] = level.probabilities[entries] * factors[rows, n - 1]
         return probabilities_BV
 
+    def most_probable(self, ids: Sequence[int]) -> int:
+        """Return the most probable token after these ids among those that follow their longest n-gram in the table."""
+        state = self.advance(np.array([ids]), self.start(1))[0]
+        for n in range(self.order, 1, -1):
+            if state[n - 2] < 0:
+                continue
+            level = self.levels[n - 1]
+            low, high = np.searchsorted(level.keys, np.array([0, 1]) * self.size + state[n - 2] * self.size)
+            if high > low:
+                return int(level.keys[low + level.probabilities[low:high].argmax()] % self.size)
+        return int(self.levels[0].probabilities.argmax())
+
     # --- serialisation
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -187,7 +199,7 @@ class TableDecoder:
     """Implements Decoder for an n-gram model."""
 
     room: int | None = None
-    normalised = True
+    gives_probabilities = True
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -203,18 +215,20 @@ class TableDecoder:
         new = [self.table.advance(np.asarray(prompt)[None], start) for prompt in prompts]
         joined = np.concatenate([start[:0], *new])
         self._states = [np.concatenate([self._states[-1], joined])]
-        return self._logprobs(joined)
+        return self.table.distribution(joined)
 
     def step(self, ids_B: Ids) -> Floats:
-        logprobs_BV: Floats = self.extend(np.asarray(ids_B)[:, None])[:, 0]
-        return logprobs_BV
+        self._states = [self.table.advance(np.asarray(ids_B)[:, None], self._states[-1])]
+        return self.table.distribution(self._states[0])
 
     def extend(self, ids_BT: Ids) -> Floats:
         states = [self._states[-1]]
         for ids_B in np.asarray(ids_BT).T:
             states.append(self.table.advance(ids_B[:, None], states[-1]))
         self._states = states
-        return np.stack([self._logprobs(state) for state in states[1:]], axis=1)
+        rows, positions = ids_BT.shape
+        distributions = self.table.distribution(np.concatenate(states[1:]))
+        return distributions.reshape(positions, rows, -1).swapaxes(0, 1)
 
     def rewind(self, counts_B: Ids) -> None:
         numbers_B = len(self._states) - 1 - np.asarray(counts_B)
@@ -222,10 +236,6 @@ class TableDecoder:
 
     def keep(self, rows: Ids) -> None:
         self._states = [self._states[-1][np.asarray(rows, np.int64)]]
-
-    def _logprobs(self, state: Ints) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.log(self.table.distribution(state))
 
 
 def _search(keys: Ints, wanted: Ints) -> Ints:

@@ -4,6 +4,7 @@ Each computes the same as its module. A step of decoding calls dozens of them on
 module calls would exceed the arithmetic. Shapes: I input width, O output width.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -20,6 +21,10 @@ Floats = npt.NDArray[np.floating[Any]]
 PostOp = Literal["none", "relu", "gelu", "gelu-tanh"]
 # Number of products with few rows before a matrix is converted to oneDNN's layout: a prompt alone does not pay for it.
 CALLS_BEFORE_LAYOUT = 2
+# Minimum number of elements of a matrix whose product with a vector OpenBLAS computes with several threads, and the
+# share of it from which a matrix is padded: two threads save more than the additional rows cost.
+THREADED_ELEMENTS = 460_800
+PADDED_SHARE = 0.75
 # Arguments of a post-operation for oneDNN: name, scalars, algorithm.
 _ONEDNN: dict[PostOp, tuple[str, list[float], str]] = {
     "none": ("none", [], ""),
@@ -45,18 +50,22 @@ class InferenceLinear:
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight = weight.detach()
         self.bias = None if bias is None else bias.detach()
-        self._array: Floats = self.weight.numpy()
+        self._array: Floats = _threaded(self.weight.numpy())
         self._bias_array: Floats | None = None if self.bias is None else self.bias.numpy()
+        self.size = len(self.weight)
+        # Memory of the product with one vector; the rows beyond `size` are padding.
+        self._product: Floats = np.empty(len(self._array), self._array.dtype)
+        self.output = self._product[: self.size]
         self._calls = 0
         self._layout: Tensor | None = None
         self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_MATRIX and _has_onednn()
 
-    def vector(self, x_I: Floats, out_O: Floats) -> Floats:
-        """Write the product with one vector to `out_O` and return it."""
-        np.dot(self._array, x_I, out=out_O)
+    def vector(self, x_I: Floats) -> Floats:
+        """Return the product with one vector. The array is used again by the next call."""
+        np.dot(self._array, x_I, out=self._product)
         if self._bias_array is not None:
-            np.add(out_O, self._bias_array, out=out_O)
-        return out_O
+            np.add(self.output, self._bias_array, out=self.output)
+        return self.output
 
     def __call__(self, x: Tensor, post: PostOp = "none", residual: Tensor | None = None) -> Tensor:
         """Return post(x W' + b), or with a residual its sum with x W' + b."""
@@ -76,6 +85,16 @@ class InferenceLinear:
         if self._layout is None and self._calls > CALLS_BEFORE_LAYOUT:
             self._layout = torch.ops.mkldnn._reorder_linear_weight(self.weight)
         return self._layout is not None
+
+
+def _threaded(matrix_OI: Floats) -> Floats:
+    """Return the matrix, with rows of zeros if the product with a vector would just miss several threads of OpenBLAS."""
+    rows = -(-THREADED_ELEMENTS // matrix_OI.shape[1])
+    if not PADDED_SHARE * rows <= len(matrix_OI) < rows:
+        return matrix_OI
+    padded: Floats = np.zeros((rows, matrix_OI.shape[1]), matrix_OI.dtype)
+    padded[: len(matrix_OI)] = matrix_OI
+    return padded
 
 
 def inference_linear(module: nn.Linear) -> InferenceLinear:
@@ -109,18 +128,29 @@ class InferenceNorm:
                 return torch.rms_norm(x, (self._width,), self._weight, self._eps)
         return x
 
-    def vectors(self, x: Floats) -> Floats:
-        """Return the normalised vectors (..., W) of an array."""
+    def vector(self, x_W: Floats, out_W: Floats) -> Floats:
+        """Write the normalised vector to `out_W` and return it."""
         if self._kind is None:
-            return x
-        normed: Floats = x - np.dot(x, self._mean_W)[..., None] if self._kind == "layer" else x.copy()
-        variances = np.dot(normed * normed, self._mean_W)
-        normed *= (1 / np.sqrt(variances + self._eps))[..., None]
+            return x_W
+        if self._kind == "layer":
+            np.subtract(x_W, x_W.dot(self._mean_W), out=out_W)
+            x_W = out_W
+        factor = 1 / math.sqrt(x_W.dot(x_W) / self._width + self._eps)
+        np.multiply(x_W, x_W.dtype.type(factor), out=out_W)
         if self._weight_array is not None:
-            normed *= self._weight_array
+            np.multiply(out_W, self._weight_array, out=out_W)
         if self._bias_array is not None:
-            normed += self._bias_array
-        return normed
+            np.add(out_W, self._bias_array, out=out_W)
+        return out_W
+
+    def unit_vectors(self, x_NW: Floats) -> None:
+        """Normalise several vectors in place, without the learned factors."""
+        if self._kind == "layer":
+            x_NW -= x_NW.dot(self._mean_W)[:, None]
+        variances_N = (x_NW * x_NW).dot(self._mean_W)
+        variances_N += self._eps
+        np.sqrt(variances_N, out=variances_N)
+        x_NW /= variances_N[:, None]
 
 
 def _has_onednn() -> bool:

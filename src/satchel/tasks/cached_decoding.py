@@ -3,7 +3,8 @@
 Shapes: B rows, T new tokens, W tokens of the window, D width, V vocabulary.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,8 +16,8 @@ from satchel.models.backpack_step import BackpackStep
 from satchel.models.encoder import CausalEncoder
 from satchel.models.transformer import Transformer
 from satchel.models.transformer_step import Ints, TransformerStep
-from satchel.nn.cache import Cache
-from satchel.nn.inference import inference
+from satchel.nn.cache import Cache, caching
+from satchel.nn.inference import evaluation_mode
 from satchel.nn.inference_layers import Floats, InferenceLinear
 from satchel.nn.sites import Site
 from satchel.predictor import Ids, Logits, checked
@@ -73,24 +74,29 @@ def new_step(network: nn.Module, encoder: CausalEncoder) -> Step | None:
 
 
 class CachedDecoder:
-    """Implements Decoder with a `Step`. `encoded` are the encodings of the last returned logits.
+    """Implements Decoder with a `Step`.
 
     The window of a row slides when it is full: its last half is encoded again, as the first positions of the row.
     """
 
-    normalised = False
-    encoded: Tensor
+    gives_probabilities = False
 
     def __init__(self, network: nn.Module, step: Step, head_weight: Tensor, context: int) -> None:
         self._network, self._step, self._context = network, step, context
         self._head = InferenceLinear(head_weight)
-        self._logits_V = head_weight.detach().new_empty(len(head_weight)).numpy()
+        # Encodings of the last scores: (B, D) or (B, T, D), of a single row in NumPy (D).
+        self._encoded: Tensor | Floats = head_weight.detach()[:0]
         # Tokens and lengths of the windows of all rows.
         self._ids_BW = np.empty((0, context), np.int64)
         self._lengths_B = np.empty(0, np.int64)
         # Windows and lengths before the last `extend`, and its tokens, for `rewind`.
         self._before: tuple[Ints, Ints, Ints] | None = None
         self._cache: Cache = {}
+
+    @property
+    def encoded(self) -> Tensor:
+        """The encodings of the last scores, (B, D) or (B, T, D)."""
+        return self._encoded if isinstance(self._encoded, Tensor) else torch.from_numpy(self._encoded)[None]
 
     @property
     def rows(self) -> int:
@@ -114,16 +120,15 @@ class CachedDecoder:
     def step(self, ids_B: Ids) -> Logits:
         if self.rows != 1:
             return self._last(self.extend(np.asarray(ids_B)[:, None]))
-        # A single row is computed without the overhead of a batch.
+        # A single row is computed in NumPy, without the overhead of a batch.
         self._before = None
         self._slide_full_windows()
         start, id_ = int(self._lengths_B[0]), int(ids_B[0])
         self._step.allocate(1, start + 1)
-        with inference(self._network, self._cache):
-            encoded_D = self._step.extend_one(id_, start)
-        self._append(np.array([[id_]]))
-        self.encoded = torch.from_numpy(encoded_D)[None]
-        return checked(self._head.vector(encoded_D, self._logits_V.copy())[None])
+        self._encoded = encoded_D = self._step.extend_one(id_, start)
+        self._ids_BW[0, start] = id_
+        self._lengths_B[0] = start + 1
+        return checked(self._head.vector(encoded_D).copy())[None]
 
     def extend(self, ids_BT: Ids) -> Logits:
         new_BT: Ints = np.asarray(ids_BT, np.int64)
@@ -149,21 +154,27 @@ class CachedDecoder:
     def keep(self, rows: Ids) -> None:
         rows = np.asarray(rows, np.int64)
         self._ids_BW, self._lengths_B, self._before = self._ids_BW[rows], self._lengths_B[rows], None
-        with inference(self._network, self._cache):
+        with self._inference():
             self._step.select(rows, int(self._lengths_B.max(initial=0)))
+
+    @contextlib.contextmanager
+    def _inference(self) -> Iterator[None]:
+        """Run the block without gradients. In inference mode, later steps could not write to the cache."""
+        with evaluation_mode(self._network), torch.no_grad(), caching(self._cache):
+            yield
 
     def _extend(self, ids_BT: Ints) -> Tensor:
         """Return the encodings (B, T, D) of new tokens of all rows, whose windows slide first if they are full."""
         self._slide_full_windows()
         self._step.allocate(self.rows, int(self._lengths_B.max()) + ids_BT.shape[1])
-        with inference(self._network, self._cache):
+        with self._inference():
             encoded_BTD = self._step.extend(ids_BT, 0, self._lengths_B)
         self._append(ids_BT)
         return encoded_BTD
 
     def _append(self, ids_BT: Ints) -> None:
-        """Add tokens to the windows; arrays that `rewind` needs are not changed."""
-        self._ids_BW = self._ids_BW if self._before is None and len(ids_BT) == 1 else self._ids_BW.copy()
+        """Add tokens to copies of the windows: `rewind` needs those before."""
+        self._ids_BW = self._ids_BW.copy()
         for offset, ids_B in enumerate(ids_BT.T):
             self._ids_BW[np.arange(self.rows), self._lengths_B + offset] = ids_B
         self._lengths_B = self._lengths_B + ids_BT.shape[1]
@@ -192,7 +203,7 @@ class CachedDecoder:
         longest = int(lengths_B.max())
         self._step.allocate(self.rows, longest)
         encoded_BD: list[Tensor | None] = [None] * len(lengths_B)
-        with inference(self._network, self._cache):
+        with self._inference():
             for start in range(0, longest, PROMPT_PART):
                 # Shorter rows are padded: their next tokens replace the padding in the cache.
                 ids_BT = np.ascontiguousarray(self._ids_BW[first:stop, start : min(start + PROMPT_PART, longest)])
@@ -203,10 +214,10 @@ class CachedDecoder:
 
     def _logits(self, encoded: Tensor) -> Logits:
         """Return the logits of encodings."""
-        self.encoded = encoded
+        self._encoded = encoded
         return checked(self._head(encoded).numpy())
 
     def _last(self, logits_BTV: Logits) -> Logits:
-        self.encoded = self.encoded[:, -1]
+        self._encoded = self.encoded[:, -1]
         logits_BV: Logits = logits_BTV[:, -1]
         return logits_BV

@@ -39,7 +39,7 @@ class _Group:
 class GroupedDecoder:
     """Implements Decoder for every causal encoder. `encoded` are the encodings of the last returned logits."""
 
-    normalised = False
+    gives_probabilities = False
     encoded: Tensor
 
     def __init__(self, network: nn.Module, encoder: CausalEncoder, head: nn.Module) -> None:

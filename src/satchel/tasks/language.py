@@ -19,7 +19,7 @@ from satchel.ngram.tables import Table
 from satchel.nn.inference import inference
 from satchel.nn.linear import product
 from satchel.nn.sites import Site
-from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Scores, checked
+from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Logits, Scores, checked
 from satchel.tasks.cached_decoding import CachedDecoder, new_step
 from satchel.tasks.decoding import MAX_LENGTH, GroupedDecoder
 from satchel.tasks.gate import Gate
@@ -287,10 +287,14 @@ class NetworkPredictor:
         if self.network.ngram is None:
             return decoder
 
-        def combine(logprobs: list[Floats]) -> Floats:
+        def combine(probabilities: list[Logits]) -> Logits:
             with inference(self.network):
-                gates = self._gate_logits(decoder.encoded)
-            return interpolate(logprobs[0], logprobs[1], gates[..., None])
+                logits = self._gate_logits(decoder.encoded)[..., None]
+            # The weight of the n-gram model, 1 - sigmoid(logits).
+            weights = np.exp(-np.logaddexp(0, logits))
+            mixture: Logits = (1 - weights) * probabilities[0]
+            mixture += weights * probabilities[1]
+            return mixture
 
         return CombinedDecoder((decoder, self.network.ngram.decoder()), combine)
 
