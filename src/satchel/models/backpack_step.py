@@ -141,7 +141,8 @@ class _SenseTable:
         """Return the row of each id; the vectors of new ids are computed."""
         new_U = np.unique(ids[self._rows_V[ids] < 0])
         if len(new_U):
-            self._append(new_U, self._network.sense_lookup.compute(torch.from_numpy(new_U)))
+            with torch.no_grad():
+                self._append(new_U, self._network.sense_lookup.compute(torch.from_numpy(new_U)))
         return self._rows_V[ids]
 
     def row(self, id_: int) -> int:

@@ -55,10 +55,11 @@ def normal_distribution(x: Floats) -> Floats:
     points_per_unit, coefficients = _coefficients(x.dtype.char)
     scaled = np.maximum(x, -BOUND)
     np.minimum(scaled, BOUND, out=scaled)
-    scaled += BOUND
     scaled *= points_per_unit
-    points = scaled.astype(np.intp)
-    scaled -= points
+    floors = np.floor(scaled)
+    scaled -= floors
+    points = floors.astype(np.intp)
+    points += BOUND * points_per_unit
     values: Floats = coefficients[0].take(points)
     for coefficient in coefficients[1:]:
         values *= scaled
