@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from satchel.data.batches import seeded_rng
 from satchel.errors import NonFiniteError, SatchelError, StopRequested
 from satchel.nn.dropout import switch_dropout
-from satchel.nn.precision import autocast, instruction_sets, resolve
+from satchel.nn.precision import autocast, has_bfloat16, instruction_sets, resolve
 from satchel.training.clock import Clock, TrainingTime
 from satchel.training.defaults import VALIDATION_SHARE, VALIDATIONS
 from satchel.training.distributed import SINGLE_PROCESS, Team, no_sync
@@ -143,8 +143,11 @@ class Trainer:
         # Returns the expected seconds of the work after the training, given those of a validation.
         self.final_seconds = final_seconds
         self.device = next(job.network.parameters()).device.type
-        self.precision = resolve(settings.precision, instruction_sets(self.device))
-        self.optimizer = Optimizer(job.network, settings)
+        names = instruction_sets(self.device)
+        self.precision = resolve(settings.precision, names)
+        # Emulated bfloat16 would be slower than float32.
+        is_native = self.precision == "bfloat16" and has_bfloat16(names)
+        self.optimizer = Optimizer(job.network, settings, torch.bfloat16 if is_native else torch.float32)
         self.state = TrainingState()
         self.validation_seconds = self.save_seconds = 0.0  # of the last validation and the last save
         self._validations = 0  # number of validations that were due at the last one
