@@ -80,8 +80,30 @@ class SenseAttention(nn.Module):
 
 def gather_senses(senses_UND: Tensor, rows: Tensor) -> Tensor:
     """Return the sense vectors (..., N, D) at the given rows (...)."""
-    gathered: Tensor = F.embedding(rows, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
-    return gathered
+    vectors = senses_UND.flatten(1)
+    gathered: Tensor
+    if vectors.dtype == torch.bfloat16:
+        gathered = _Gather.apply(vectors, rows)  # type: ignore[no-untyped-call]
+    else:
+        gathered = F.embedding(rows, vectors)
+    return gathered.unflatten(-1, senses_UND.shape[1:])
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of a bfloat16 matrix. The gradients of a row, one per occurrence of its token, are summed in float32."""
+
+    @staticmethod
+    def forward(context: Any, vectors: Tensor, rows: Tensor) -> Tensor:
+        context.save_for_backward(rows)
+        context.count = len(vectors)
+        return F.embedding(rows, vectors)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (rows,) = context.saved_tensors
+        sums = torch.ops.aten.embedding_dense_backward(gradients[0].float(), rows, context.count, -1, False)
+        return sums.to(gradients[0].dtype), None
 
 
 def weighted_sum(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:

@@ -21,9 +21,7 @@ class Optimizer:
     the dtype of Muon's matrix products.
     """
 
-    def __init__(
-        self, network: nn.Module, settings: TrainingSettings, muon_dtype: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, network: nn.Module, settings: TrainingSettings, muon_dtype: torch.dtype = torch.float32) -> None:
         self._named = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
         self.parameters = list(self._named.values())
         inner = [
