@@ -5,6 +5,7 @@ X (position, sense) pairs.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -81,12 +82,13 @@ class SenseAttention(nn.Module):
 def gather_senses(senses_UND: Tensor, rows: Tensor) -> Tensor:
     """Return the sense vectors (..., N, D) at the given rows (...)."""
     vectors = senses_UND.flatten(1)
-    gathered: Tensor
-    if vectors.dtype == torch.bfloat16:
-        gathered = _Gather.apply(vectors, rows)  # type: ignore[no-untyped-call]
-    else:
-        gathered = F.embedding(rows, vectors)
-    return gathered.unflatten(-1, senses_UND.shape[1:])
+    gather: Callable[[Tensor, Tensor], Tensor] = _Gather.apply if vectors.dtype == torch.bfloat16 else _embed
+    gathered: Tensor = gather(vectors, rows).unflatten(-1, senses_UND.shape[1:])
+    return gathered
+
+
+def _embed(vectors: Tensor, rows: Tensor) -> Tensor:
+    return F.embedding(rows, vectors)
 
 
 class _Gather(torch.autograd.Function):
