@@ -28,7 +28,9 @@ def orthogonalise(matrices_NRC: Tensor) -> Tensor:
     x_NRC = x_NRC / x_NRC.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     if x_NRC.shape[2] >= LONG * x_NRC.shape[1]:
         for iterations in BFLOAT16_STAGES if x_NRC.dtype == torch.bfloat16 else (ITERATIONS,):
-            x_NRC = _iterate_factors(x_NRC, iterations) @ x_NRC
+            factors_NRR = _iterate_factors(x_NRC, iterations)
+            # The product of the transposes is contiguous in the layout of the parameters.
+            x_NRC = (x_NRC.mT @ factors_NRR.mT).mT if is_tall else factors_NRR @ x_NRC
     else:
         x_NRC = _iterate(x_NRC)
     return x_NRC.mT if is_tall else x_NRC
