@@ -35,7 +35,7 @@ LENGTHS = (64, 128, 256, 512, 1024)
 def satchel_network(size: Size) -> tuple[nn.Module, Loss]:
     """Return Satchel's Transformer with the GPT-2 architecture."""
     settings = gpt2(width=size.width, layers=size.layers, heads=size.heads, context=size.length)
-    network = LanguageNetwork(build_encoder(settings, VOCABULARY, causal=True))
+    network = LanguageNetwork(build_encoder(settings, size.vocabulary, causal=True))
     return network, network.loss
 
 

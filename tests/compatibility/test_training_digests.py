@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.compatibility.tensor_files import machine_difference, renamed_digests
-from tests.compatibility.training_digests import DIGESTS, KINDS, digests_of
+from tests.compatibility.training_digests import AVX2_DIGESTS, AVX2_LIMITS, DIGESTS, KINDS, digests_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED: dict[str, Any] = json.loads(DIGESTS.read_text(encoding="utf-8"))
+RECORDED_AVX2: dict[str, Any] = json.loads(AVX2_DIGESTS.read_text(encoding="utf-8"))
 # The kinds that run with every `make test`.
 QUICK = ("lstm", "transformer", "backpack")
 
@@ -29,3 +30,11 @@ def test_training_gives_the_bits_of_the_previous_version(kind: str) -> None:
 
 def test_every_kind_has_recorded_digests() -> None:
     assert set(RECORDED["kinds"]) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", ["transformer-ngram", pytest.param("backpack-ngram", marks=pytest.mark.slow)])
+def test_auto_precision_limited_to_avx2_gives_the_bits_of_float32(kind: str) -> None:
+    if difference := machine_difference(RECORDED_AVX2["machine"]):
+        pytest.skip(f"the bits were recorded on another machine: {difference}")
+    recorded = RECORDED_AVX2["kinds"][kind]
+    assert digests_of(kind, ROOT, {"training.precision": "auto"}, **AVX2_LIMITS) == recorded

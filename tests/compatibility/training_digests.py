@@ -21,11 +21,15 @@ from tests.compatibility.samples import write_all
 from tests.compatibility.tensor_files import machine, trained_digests
 
 DIGESTS = HERE / "digests.json"
+# Digests of AdamW in float32 with torch limited to AVX2 by these environment variables.
+AVX2_DIGESTS = HERE / "digests_avx2.json"
+AVX2_LIMITS = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
 
 TRAINING = {
     "training.batch_tokens": 192,
     "training.learning_rate": 0.005,
     "training.evaluate_every": 25,
+    "training.precision": "float32",
     "model.width": 16,
 }
 ATTENTION = TRAINING | {"model.layers": 2, "model.heads": 2, "model.context": 32, "model.dropout": 0.0}
@@ -84,10 +88,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "model.layer_scale": "true",
         },
     ),
-    "transformer-bfloat16": (f"{TEXT} --model transformer", ATTENTION | {"training.precision": "bfloat16"}),
     "transformer-from-run": (
         f"text.txt --valid 0.1 {BUDGET} --from {{runs}}/transformer",
-        {"training.batch_tokens": 192, "training.evaluate_every": 25},
+        {"training.batch_tokens": 192, "training.evaluate_every": 25, "training.precision": "float32"},
     ),
     "backpack": (
         f"{WORDS} --model backpack",
@@ -116,7 +119,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "backpack-uniform": (f"{TEXT} --model backpack", BACKPACK | {"model.contextualiser": "uniform"}),
     "backpack-from-run": (
         f"rows.tsv --task classify --valid 0.1 {BUDGET} --from {{runs}}/backpack",
-        {"training.batch_tokens": 192, "training.evaluate_every": 25},
+        {"training.batch_tokens": 192, "training.evaluate_every": 25, "training.precision": "float32"},
     ),
     "transformer-tagger": (f"@counting --model transformer {BUDGET}", ATTENTION | {"data.size": 300}),
     "lstm-tagger": (f"@polysemy-senses --model lstm {BUDGET}", TRAINING | {"data.size": 300}),
@@ -160,15 +163,19 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def digests_of(kind: str, source: Path) -> dict[str, Any]:
-    """Train one kind with the code of a source tree, and return its tensor digests and losses."""
+def digests_of(kind: str, source: Path, changes: dict[str, Any] | None = None, **variables: str) -> dict[str, Any]:
+    """Train one kind with the code of a source tree, and return its tensor digests and losses.
+
+    `changes` are further settings, `variables` are environment variables.
+    """
     arguments, settings = KINDS[kind]
+    settings = settings | (changes or {})
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         write_all(folder)
-        changes = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        line = ["train", *shlex.split(arguments.format(runs=RUNS)), *changes, "-o", "run"]
-        environment = {**os.environ, "PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"}
+        assignments = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        line = ["train", *shlex.split(arguments.format(runs=RUNS)), *assignments, "-o", "run"]
+        environment = {**os.environ, "PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1", **variables}
         result = subprocess.run(
             [sys.executable, "-m", "satchel", *line],
             cwd=folder,

@@ -109,9 +109,19 @@ def test_a_resumed_training_equals_an_uninterrupted_one_to_the_bit(name: str, tm
 
 
 @pytest.mark.parametrize(
-    "options", [{"accumulate": 3}, {"optimizer": "muon"}, {"noise": 0.3}, {"steps": None, "epochs": 0.8}]
+    "options",
+    [
+        {"accumulate": 3},
+        {"optimizer": "muon"},
+        {"noise": 0.3},
+        {"steps": None, "epochs": 0.8},
+        {"precision": "bfloat16"},
+        {"precision": "bfloat16", "optimizer": "muon"},
+    ],
 )
-def test_resuming_is_exact_with_accumulation_muon_noise_and_epochs(options: dict[str, Any], tmp_path: Path) -> None:
+def test_resuming_is_exact_with_accumulation_muon_noise_epochs_and_bfloat16(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
     uninterrupted = trainer("learned", **options)
     uninterrupted.run()
     assert bits(interrupt_and_resume("learned", tmp_path, 3, **options)) == bits(uninterrupted)

@@ -156,11 +156,16 @@ def describe_tensors(name: str) -> list[dict[str, Any]]:
 
 
 def _installation() -> dict[str, Any]:
+    from satchel.nn.precision import instruction_sets, resolve
+
+    names = instruction_sets("cpu")
     return {
         "satchel": satchel.__version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "cores": os.cpu_count() or 1,
+        "instruction_sets": list(names),
+        "precision": resolve("auto", names),
         "folder": str(Path(satchel.__file__).parent),
         "executable": sys.executable,
         "libraries": {name: _version(name) for name in LIBRARIES},

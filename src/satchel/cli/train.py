@@ -337,6 +337,7 @@ def _document(trained: "AnyModel") -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "wall_seconds": round(report.wall_seconds, 3),
         "tokens_per_second": round(report.tokens_per_second, 1),
+        "precision": trained.run.facts.get("arithmetic", {}).get("precision"),
         "train_loss": report.train_loss,
         "valid": metrics_json(trained, report.valid) if report.valid is not None else None,
         "baseline": report.baseline.document() if report.baseline is not None else None,
@@ -375,6 +376,10 @@ def show_report(trained: "AnyModel") -> None:
     if is_network:
         fields.append(("parameters", f"{report.parameters:,}"))
         fields.append(("steps", f"{report.steps:,}, {report.tokens_per_second:,.0f} tokens/s ({report.stopped})"))
+        arithmetic = trained.run.facts["arithmetic"]
+        if precision := arithmetic.get("precision"):  # not recorded by earlier versions
+            emulated = " (emulated)" if arithmetic.get("bfloat16") == "emulated" else ""
+            fields.append(("precision", f"{precision}{emulated}"))
     if check := trained.run.facts.get("cross_check"):
         fields.append(("cross-validation", f"accuracy {check['accuracy']:.2%} on {check['examples']:,} examples"))
     if report.train_loss is not None and trained.settings.task == "lm":

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from satchel.nn.attention import MultiHead
 from satchel.nn.blocks import FeedForward
 from satchel.nn.positions import Learned
+from satchel.nn.precision import AMX, AVX2, AVX512, AVX512_BF16, Precision, instruction_sets
 from satchel.nn.recurrence import RecurrentLayer
 from satchel.nn.senses import SenseAttention, SenseNetwork
 
@@ -29,10 +29,14 @@ COMPONENTS: dict[type[nn.Module], str] = {
     FeedForward: "feed-forward",
     RecurrentLayer: "recurrence",
 }
-# Floating point operations per second in training: of a CPU core by its instruction set, and of other devices.
-# Measured for all kinds of networks on AVX512 (5e10 to 1.4e11); the others are estimates.
-CORE_RATES = {"AVX512": 7e10, "AVX2": 3.5e10}
-OTHER_CORE_RATE = 2e10
+# Floating point operations per second in training of a CPU core, by precision and the highest instruction set.
+# Measured: float32 with AVX512 (5e10 to 1.4e11 for all kinds of networks), bfloat16 with AVX512_BF16 (twice the rate of
+# float32) and emulated (a third of float32 with AVX512, a fifteenth with AVX2); the others are estimates.
+CORE_RATES: dict[Precision, dict[str, float]] = {
+    "float32": {AMX: 7e10, AVX512_BF16: 7e10, AVX512: 7e10, AVX2: 3.5e10},
+    "bfloat16": {AMX: 1.4e11, AVX512_BF16: 1.4e11, AVX512: 2.3e10, AVX2: 2.3e9},
+}
+OTHER_CORE_RATES: dict[Precision, float] = {"float32": 2e10, "bfloat16": 1.3e9}
 DEVICE_RATES = {"cuda": 2e13, "mps": 1e12}
 # Order of the components in results.
 ORDER = ["embeddings", "positions", "QKVO", "attention", "feed-forward", "recurrence"]
@@ -68,10 +72,17 @@ class Costs:
         return 3 * self.operations
 
 
-def training_rate(device: str, threads: int) -> float:
+def training_rate(device: str, threads: int, precision: Precision) -> float:
     """Return the expected floating point operations per second of a training on a device."""
-    core_rate = CORE_RATES.get(torch.backends.cpu.get_cpu_capability(), OTHER_CORE_RATE)
-    return DEVICE_RATES.get(device, core_rate * threads)
+    if device in DEVICE_RATES:
+        return DEVICE_RATES[device]
+    return threads * core_rate(instruction_sets(device), precision)
+
+
+def core_rate(names: tuple[str, ...], precision: Precision) -> float:
+    """Return the expected floating point operations per second of a training on a core with these instruction sets."""
+    rates = CORE_RATES[precision]
+    return next((rate for name, rate in rates.items() if name in names), OTHER_CORE_RATES[precision])
 
 
 def count(network: nn.Module, length: int, tied_logits: nn.Embedding | None = None) -> Costs:

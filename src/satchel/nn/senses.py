@@ -5,6 +5,7 @@ X (position, sense) pairs.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -80,8 +81,31 @@ class SenseAttention(nn.Module):
 
 def gather_senses(senses_UND: Tensor, rows: Tensor) -> Tensor:
     """Return the sense vectors (..., N, D) at the given rows (...)."""
-    gathered: Tensor = F.embedding(rows, senses_UND.flatten(1)).unflatten(-1, senses_UND.shape[1:])
+    vectors = senses_UND.flatten(1)
+    gather: Callable[[Tensor, Tensor], Tensor] = _Gather.apply if vectors.dtype == torch.bfloat16 else _embed
+    gathered: Tensor = gather(vectors, rows).unflatten(-1, senses_UND.shape[1:])
     return gathered
+
+
+def _embed(vectors: Tensor, rows: Tensor) -> Tensor:
+    return F.embedding(rows, vectors)
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of a bfloat16 matrix. The gradients of a row, one per occurrence of its token, are summed in float32."""
+
+    @staticmethod
+    def forward(context: Any, vectors: Tensor, rows: Tensor) -> Tensor:
+        context.save_for_backward(rows)
+        context.count = len(vectors)
+        return F.embedding(rows, vectors)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (rows,) = context.saved_tensors
+        sums = torch.ops.aten.embedding_dense_backward(gradients[0].float(), rows, context.count, -1, False)
+        return sums.to(gradients[0].dtype), None
 
 
 def weighted_sum(weights_BNTS: Tensor, senses_BSND: Tensor) -> Tensor:

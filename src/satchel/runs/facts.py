@@ -1,6 +1,6 @@
 """Facts about a run and its training data in config.json: their types, bounds, and which of them a run must have."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
@@ -36,6 +36,9 @@ class Arithmetic(TypedDict):
     processes: Annotated[int, Field(ge=1, le=1 << 16)]
     torch: Name
     device: Literal["cpu", "cuda", "mps"]
+    # Absent in runs of earlier versions; `bfloat16` states whether the processor had instructions for it.
+    precision: NotRequired[Literal["float32", "bfloat16"]]
+    bfloat16: NotRequired[Literal["native", "emulated"]]
 
 
 @_strict

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from satchel.data.batches import seeded_rng
 from satchel.errors import NonFiniteError, SatchelError, StopRequested
 from satchel.nn.dropout import switch_dropout
+from satchel.nn.precision import autocast, has_bfloat16, instruction_sets, resolve
 from satchel.training.clock import Clock, TrainingTime
 from satchel.training.defaults import VALIDATION_SHARE, VALIDATIONS
 from satchel.training.distributed import SINGLE_PROCESS, Team, no_sync
@@ -141,7 +142,12 @@ class Trainer:
         self.clock = clock or Clock(settings.minutes)
         # Returns the expected seconds of the work after the training, given those of a validation.
         self.final_seconds = final_seconds
-        self.optimizer = Optimizer(job.network, settings)
+        self.device = next(job.network.parameters()).device.type
+        names = instruction_sets(self.device)
+        self.precision = resolve(settings.precision, names)
+        # Emulated bfloat16 would be slower than float32.
+        is_native = self.precision == "bfloat16" and has_bfloat16(names)
+        self.optimizer = Optimizer(job.network, settings, torch.bfloat16 if is_native else torch.float32)
         self.state = TrainingState()
         self.validation_seconds = self.save_seconds = 0.0  # of the last validation and the last save
         self._validations = 0  # number of validations that were due at the last one
@@ -273,12 +279,11 @@ class Trainer:
         # No dropout during the first epoch: unseen data cannot be overfitted.
         switch_dropout(self.job.network, state.step >= settings.dropout_after * self.job.steps_per_epoch)
         self.optimizer.zero_grad()
-        device = self.optimizer.parameters[0].device.type
-        autocast = torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bfloat16")
+        device = self.device
         devices: dict[str, Any] = {"devices": []} if device == "cpu" else {"device_type": device}
         # Without other processes, a step can be abandoned until the parameters are updated.
         interruptible = self.callbacks.interruptible() if team.size == 1 else nullcontext()
-        with interruptible, torch.random.fork_rng(**devices), autocast:
+        with interruptible, torch.random.fork_rng(**devices), autocast(device, self.precision):
             rank = () if team.is_first else (team.rank,)
             seed = int(seeded_rng("step", settings.seed, state.step, *rank).integers(0, 1 << 62))
             # torch.manual_seed queries all devices, which takes longer than the rest of this method.

@@ -1,7 +1,7 @@
 """Muon optimizer (Jordan et al., 2024): momentum, orthogonalised by a Newton-Schulz iteration, for inner matrices.
 
-The implementation in torch computes in bfloat16, which most CPUs emulate; this one uses the precision of the
-parameters and is several times faster there. Shapes: N matrices of one shape, R rows, C columns.
+The iteration computes in the precision of the training: bfloat16 where it is native, else float32. The implementation
+in torch always uses bfloat16, which most CPUs emulate. Shapes: N matrices of one shape, R rows, C columns.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,9 @@ ITERATIONS = 5
 FIRST, THIRD, FIFTH = 3.4445, -4.7750, 2.0315
 # Ratio of columns to rows from which the iterations are computed on R x R matrices only.
 LONG = 3
+# Iterations between two products with x. In bfloat16, rounding makes eigenvalues of x x^T near 0 negative, and further
+# iterations of the R x R matrices alone would amplify them; x x^T is computed again before.
+BFLOAT16_STAGES = (3, 2)
 
 
 def orthogonalise(matrices_NRC: Tensor) -> Tensor:
@@ -23,35 +26,57 @@ def orthogonalise(matrices_NRC: Tensor) -> Tensor:
     is_tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]
     x_NRC = matrices_NRC.mT if is_tall else matrices_NRC
     x_NRC = x_NRC / x_NRC.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    gram_NRR = x_NRC @ x_NRC.mT
     if x_NRC.shape[2] >= LONG * x_NRC.shape[1]:
-        # Every iteration multiplies x by an R x R factor from the left: for long x, first multiply the factors.
-        product_NRR = factor_NRR = _factor(gram_NRR)
-        for _ in range(ITERATIONS - 1):
-            gram_NRR = factor_NRR @ (factor_NRR @ gram_NRR)
-            factor_NRR = _factor(gram_NRR)
-            product_NRR = factor_NRR @ product_NRR
-        result_NRC: Tensor = product_NRR @ x_NRC
-        return result_NRC.mT if is_tall else result_NRC
-    for iteration in range(ITERATIONS):
-        gram_NRR = x_NRC @ x_NRC.mT if iteration else gram_NRR
-        powers_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
-        x_NRC = torch.baddbmm(x_NRC, powers_NRR, x_NRC, beta=FIRST)
+        for iterations in BFLOAT16_STAGES if x_NRC.dtype == torch.bfloat16 else (ITERATIONS,):
+            factors_NRR = _iterate_factors(x_NRC, iterations)
+            # The product of the transposes is contiguous in the layout of the parameters.
+            x_NRC = (x_NRC.mT @ factors_NRR.mT).mT if is_tall else factors_NRR @ x_NRC
+    else:
+        x_NRC = _iterate(x_NRC)
     return x_NRC.mT if is_tall else x_NRC
 
 
-def _factor(gram_NRR: Tensor) -> Tensor:
-    """Return FIRST I + THIRD G + FIFTH G^2, by which one iteration multiplies."""
-    factor_NRR = torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH)
-    factor_NRR.diagonal(dim1=1, dim2=2).add_(FIRST)
-    return factor_NRR
+def _iterate(x_NRC: Tensor) -> Tensor:
+    """Return the result of all iterations."""
+    # Results are written to buffers, because the allocation of large tensors takes time.
+    gram_NRR, powers_NRR = x_NRC.new_empty(2, len(x_NRC), x_NRC.shape[1], x_NRC.shape[1])
+    next_NRC = torch.empty_like(x_NRC)
+    for _ in range(ITERATIONS):
+        torch.bmm(x_NRC, x_NRC.mT, out=gram_NRR)
+        torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH, out=powers_NRR)
+        torch.baddbmm(x_NRC, powers_NRR, x_NRC, beta=FIRST, out=next_NRC)
+        x_NRC, next_NRC = next_NRC, x_NRC
+    return x_NRC
+
+
+def _iterate_factors(x_NRC: Tensor, iterations: int) -> Tensor:
+    """Return the R x R matrix by which the iterations multiply long x from the left, computed from x x^T."""
+    gram_NRR = x_NRC @ x_NRC.mT
+    factor_NRR, buffer_NRR = torch.empty_like(gram_NRR), torch.empty_like(gram_NRR)
+    product_NRR = _factor(gram_NRR, factor_NRR).clone()
+    for _ in range(iterations - 1):
+        torch.bmm(factor_NRR, gram_NRR, out=buffer_NRR)
+        torch.bmm(factor_NRR, buffer_NRR, out=gram_NRR)
+        torch.bmm(_factor(gram_NRR, factor_NRR), product_NRR, out=buffer_NRR)
+        product_NRR, buffer_NRR = buffer_NRR, product_NRR
+    return product_NRR
+
+
+def _factor(gram_NRR: Tensor, out_NRR: Tensor) -> Tensor:
+    """Return FIRST I + THIRD G + FIFTH G^2, by which one iteration multiplies, in the memory of `out_NRR`."""
+    torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=THIRD, alpha=FIFTH, out=out_NRR)
+    out_NRR.diagonal(dim1=1, dim2=2).add_(FIRST)
+    return out_NRR
 
 
 class Muon(torch.optim.Optimizer):
     """Updates matrices by their orthogonalised momentum. Matrices of the same shape are processed as a batch."""
 
-    def __init__(self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float) -> None:
+    def __init__(
+        self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay})
+        self._dtype = dtype  # of the Newton-Schulz iteration
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -64,15 +89,19 @@ class Muon(torch.optim.Optimizer):
                     by_shape.setdefault(matrix.shape, []).append(matrix)
             for shape, matrices in by_shape.items():
                 rate = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
-                updates = list(orthogonalise(torch.stack([self._momentum(matrix) for matrix in matrices])))
+                updates = orthogonalise(self._momentum(matrices).to(self._dtype)).float()
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(matrices, updates, alpha=-rate)
+                torch._foreach_add_(matrices, list(updates), alpha=-rate)
 
-    def _momentum(self, matrix: Tensor) -> Tensor:
-        """Update the momentum of a matrix and return its Nesterov look-ahead."""
-        assert matrix.grad is not None
-        if "momentum" not in self.state[matrix]:
-            self.state[matrix]["momentum"] = torch.zeros_like(matrix)
-        momentum: Tensor = self.state[matrix]["momentum"]
-        momentum.mul_(MOMENTUM).add_(matrix.grad)
-        return matrix.grad + MOMENTUM * momentum
+    def _momentum(self, matrices: list[Tensor]) -> Tensor:
+        """Update the momentum of matrices of one shape and return their Nesterov look-ahead (N, R, C)."""
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        for matrix in matrices:
+            if "momentum" not in self.state[matrix]:
+                self.state[matrix]["momentum"] = torch.zeros_like(matrix)
+        momenta = [self.state[matrix]["momentum"] for matrix in matrices]
+        torch._foreach_mul_(momenta, MOMENTUM)
+        torch._foreach_add_(momenta, gradients)
+        ahead_NRC = torch.stack(momenta).mul_(MOMENTUM)
+        torch._foreach_add_(list(ahead_NRC), gradients)
+        return ahead_NRC

@@ -16,6 +16,7 @@ from satchel.inspection.sites import site_paths
 from satchel.models.build import SIZES, size_tree
 from satchel.models.costs import Costs, training_rate
 from satchel.ngram.tables import Table
+from satchel.nn.precision import explain, instruction_sets
 from satchel.nn.shapes import shapes_only
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
@@ -30,7 +31,7 @@ from satchel.training.distributed import SINGLE_PROCESS, Team, process_group
 from satchel.training.examples.common import open_data
 from satchel.training.networks import CustomSettings, NetworkRunSettings, Sampler, Sizes, read_ngram
 from satchel.training.plan import Plan
-from satchel.training.prepare import arithmetic, check_device, prepare
+from satchel.training.prepare import arithmetic, check_device, chosen_device, prepare
 from satchel.training.report import Hooks, TrainReport
 
 # Memory of a process with torch.
@@ -128,7 +129,13 @@ class NetworkTask:
         """Return the expected speed of the training steps on this machine."""
         costs, training = self.costs(settings, vocabulary), settings.training
         machine = arithmetic(training, costs.parameters, SINGLE_PROCESS)
-        return training_rate(machine["device"], machine["threads"]) / max(1, costs.training_operations)
+        rate = training_rate(machine["device"], machine["threads"], machine["precision"])
+        return rate / max(1, costs.training_operations)
+
+    def precision_note(self, settings: Any) -> str:
+        """Return the precision of a training on this machine, and the reason for it."""
+        device = chosen_device(settings.training)
+        return explain(settings.training.precision, device, instruction_sets(device))
 
     def estimates(self, settings: Any, vocabulary: int, tokens: int, characters: int) -> dict[str, int]:
         """Return the expected numbers of parameters, operations, steps, bytes of memory and seconds of the training.
@@ -205,6 +212,7 @@ class NetworkTask:
         A training that is complete gets its report again.
         """
         run = runs.open_run(path)
+        settings = _with_recorded_precision(run, settings)
         _check_arithmetic(run, settings, team)
         newest = checkpoint.read_newest(path) if checkpoint.exists(path) else None
         if newest is None and saving.saved_step(path) != 0:
@@ -296,17 +304,33 @@ def _bytes_per_token(run: RunFolder) -> float | None:
     return counts.bytes / counts.tokens if is_exact else None
 
 
+def _with_recorded_precision(run: RunFolder, settings: NetworkRunSettings) -> NetworkRunSettings:
+    """Return the settings with the precision that was chosen when the run was created."""
+    setting = settings.training.precision
+    # Earlier versions had no precision `auto`, and recorded no precision.
+    default = "float32" if setting == "auto" else setting
+    precision = run.config.facts["arithmetic"].get("precision", default)
+    return settings.model_copy(update={"training": settings.training.model_copy(update={"precision": precision})})
+
+
 def _check_arithmetic(run: RunFolder, settings: NetworkRunSettings, team: Team) -> None:
     """Raise an error if this process would round sums differently from the one that created the run."""
     before = run.config.facts["arithmetic"]
     now = arithmetic(settings.training, run.config.facts["parameters"], team) | {"threads": before["threads"]}
     for name, value in before.items():
-        if now[name] != value:
+        if name != "bfloat16" and now[name] != value:
             raise RunError(
                 f"was trained with {name} {value}, and this is {now[name]}: results would not be bit-identical",
                 f"resume it with {name} {value}, or train it again",
                 where=str(run.path),
             )
+    if "bfloat16" in before and now["bfloat16"] != before["bfloat16"]:
+        raise RunError(
+            f"was trained with {before['bfloat16']} bfloat16, and on this processor bfloat16 is {now['bfloat16']}: "
+            "results would not be bit-identical",
+            f"start a new run: satchel train DATA --from {run.path} --set training.precision=float32",
+            where=str(run.path),
+        )
 
 
 @contextlib.contextmanager

@@ -17,10 +17,11 @@ OUTER = ("embedding", "head.", "sense_network.spread.", "sense_network.weight")
 class Optimizer:
     """AdamW for all parameters; with `muon`, Muon for the matrices between embedding and head.
 
-    Matrices have weight decay, vectors (biases and norms) have none.
+    Matrices have weight decay, vectors (biases and norms) have none. Parameters and states are float32; `muon_dtype` is
+    the dtype of Muon's matrix products.
     """
 
-    def __init__(self, network: nn.Module, settings: TrainingSettings) -> None:
+    def __init__(self, network: nn.Module, settings: TrainingSettings, muon_dtype: torch.dtype = torch.float32) -> None:
         self._named = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
         self.parameters = list(self._named.values())
         inner = [
@@ -38,7 +39,7 @@ class Optimizer:
         adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, betas=BETAS, fused=True)
         self._optimizers: list[tuple[torch.optim.Optimizer, float]] = [(adamw, rate)]
         if inner:
-            muon = Muon(inner, MUON_RATE * rate, settings.weight_decay)
+            muon = Muon(inner, MUON_RATE * rate, settings.weight_decay, muon_dtype)
             self._optimizers.append((muon, MUON_RATE * rate))
 
     def step(self, fraction: float) -> None:

@@ -153,6 +153,7 @@ def make_plan(tasks: Tasks, data: str | Path, options: PlanOptions) -> Plan:
         defaults.choose_validation(choices, data, tokenizer)
         if options.get("minutes") is not None:
             defaults.check_time(choices, data)
+        choices.reasons.append(task.network().precision_note(choices.settings()))
     return Plan(
         task,
         choices.settings(),

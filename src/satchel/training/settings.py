@@ -76,8 +76,9 @@ class TrainingSettings(SeedSettings):
     threads: int = Field(0, ge=0, le=1024, description="number of CPU threads; 0: chosen by the size of the model")
 
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="device to train on")
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="precision of matrix products; few CPUs support bfloat16"
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="precision of matrix products; auto: bfloat16 if the processor has instructions for it",
     )
     compile: bool = Field(False, description="compile the network with torch.compile; takes about a minute")
 

@@ -1,0 +1,71 @@
+"""Muon: bits of the direct formula in float32, and orthogonal results in bfloat16."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from satchel.training.muon import FIFTH, FIRST, ITERATIONS, MOMENTUM, THIRD, Muon, orthogonalise
+
+SHAPES = [(3, 24, 24), (2, 16, 64), (2, 64, 16), (2, 32, 48)]
+
+
+def matrices(shape: tuple[int, int, int], rank: int) -> Tensor:
+    """Return random matrices of a rank, in float64."""
+    count, rows, columns = shape
+    generator = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.randn(count, *part, generator=generator, dtype=torch.float64) for part in ((rows, rank), (rank, columns))
+    )
+    return left @ right
+
+
+def reference(x: Tensor) -> Tensor:
+    """Return the result of the polynomial FIRST x + THIRD (x x^T) x + FIFTH (x x^T)^2 x, in float64."""
+    x = x / x.norm(dim=(1, 2), keepdim=True)
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = FIRST * x + THIRD * gram @ x + FIFTH * gram @ gram @ x
+    return x
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rank", [4, 64])
+def test_float32_gives_the_result_of_the_polynomial(shape: tuple[int, int, int], rank: int) -> None:
+    x = matrices(shape, rank)
+    torch.testing.assert_close(orthogonalise(x.float()).double(), reference(x), rtol=0, atol=1e-5 if rank > 4 else 1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bfloat16_orthogonalises(shape: tuple[int, int, int]) -> None:
+    result = orthogonalise(matrices(shape, 64).bfloat16())
+    assert result.dtype == torch.bfloat16
+    values = torch.linalg.svdvals(result.float())
+    assert values.min() > 0.4
+    assert values.max() < 1.3
+
+
+@pytest.mark.parametrize("shape", [(1, 128, 512), (1, 512, 128)])
+def test_bfloat16_is_stable_for_matrices_of_low_rank(shape: tuple[int, int, int]) -> None:
+    x = matrices(shape, 8)
+    result, expected = orthogonalise(x.bfloat16()).double(), reference(x)
+    assert torch.linalg.svdvals(result).max() < 1.3
+    assert torch.cosine_similarity(result.flatten(), expected.flatten(), dim=0) > 0.9
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_parameters_and_momentum_are_float32(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = nn.Parameter(torch.randn(8, 32, generator=generator))
+    before, rate, decay = matrix.detach().clone(), 0.02, 0.1
+    optimizer = Muon([matrix], rate, decay, dtype)
+    momentum = torch.zeros(8, 32)
+    expected = before.clone()
+    for _ in range(3):
+        matrix.grad = torch.randn(8, 32, generator=generator)
+        momentum = MOMENTUM * momentum + matrix.grad
+        ahead = matrix.grad + MOMENTUM * momentum
+        expected = (1 - rate * decay) * expected - rate * reference(ahead[None].double())[0].float()
+        optimizer.step()
+    assert matrix.dtype == optimizer.state[matrix]["momentum"].dtype == torch.float32
+    torch.testing.assert_close(optimizer.state[matrix]["momentum"], momentum, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(matrix.detach(), expected, rtol=0, atol=1e-5 if dtype == torch.float32 else 1e-2)
