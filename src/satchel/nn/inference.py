@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from satchel.nn.cache import Cache, caching
+from satchel.nn.precision import Precision, autocast
 
 
 @contextlib.contextmanager
@@ -25,7 +26,14 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def inference(network: nn.Module, cache: Cache | None = None) -> Iterator[None]:
-    """Run the block with the network in evaluation mode, without gradients, and with a cache, by default a new one."""
+def inference(network: nn.Module, cache: Cache | None = None, precision: Precision = "float32") -> Iterator[None]:
+    """Run the block with the network in evaluation mode, without gradients, and with a cache, by default a new one.
+
+    With precision bfloat16, matrix products are computed in bfloat16.
+    """
     with evaluation_mode(network), torch.inference_mode(), caching({} if cache is None else cache):
-        yield
+        if precision == "float32":  # without the overhead of autocast: this is entered for every generated token
+            yield
+        else:
+            with autocast(next(network.parameters()).device.type, precision):
+                yield
