@@ -157,6 +157,8 @@ def _rows(predictor: Predictor, corpus: "Corpus") -> Iterator[tuple["InputRow", 
 
 
 def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_json: bool) -> None:
+    from satchel.text import tables
+
     rows = _rows(predictor, _open(predictor, file, reading))
     if as_json:
         documents = [
@@ -166,7 +168,7 @@ def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_jso
         emit_json({predictor.key: documents})
         return
     for _, prediction in rows:
-        print(visible(next(iter(predictor.cells(prediction).values()))))
+        print(visible(tables.as_text(next(iter(predictor.cells(prediction).values())))))
 
 
 def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, Any], as_json: bool) -> None:
