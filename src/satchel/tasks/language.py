@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import NO_TARGET, Ints, group_by_length
@@ -28,6 +27,8 @@ from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
 
 # Number of tokens encoded in one batch when a text is scored. Activations of larger batches exceed the cache.
 TOKENS_AT_ONCE = 1 << 12
+# The sum of the exponentials of logits is used without normalisation if it is below this value and above its inverse.
+LARGEST_SUM = 1e30
 
 
 class LanguageHead(nn.Module):
@@ -261,12 +262,21 @@ class NetworkPredictor:
 
     def _logprobs(self, encoded_ND: Tensor, targets_N: Ids) -> Floats:
         """Return the log-probabilities of the targets."""
-        rows, dtype = max(1, LOGITS_AT_ONCE // self.vocabulary), self.network.head.weight.dtype
-        logprobs = [
-            -F.cross_entropy(self.network.head(encoded).to(dtype), targets, reduction="none")
-            for encoded, targets in zip(encoded_ND.split(rows), self._tensor(targets_N).split(rows), strict=True)
-        ]
-        return checked(torch.cat(logprobs).cpu().double().numpy())
+        rows = max(1, LOGITS_AT_ONCE // self.vocabulary)
+        parts = zip(encoded_ND.split(rows), self._tensor(targets_N).split(rows), strict=True)
+        return checked(torch.cat([self._target_logprobs(*part) for part in parts]).cpu().double().numpy())
+
+    def _target_logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> Tensor:
+        head = self.network.head
+        dtype = head.weight.dtype
+        logits_NV = head(encoded_ND).to(dtype)
+        chosen_N = logits_NV.gather(1, targets_N[:, None])[:, 0]
+        # Unlike log_softmax, this neither searches the maximum nor writes all log-probabilities, which takes half of
+        # the time of the head. A recorded or patched value is not overwritten.
+        sums_N = (logits_NV.exp() if head.logits.is_hooked else logits_NV.exp_()).sum(dim=1)
+        if sums_N.min() > 1 / LARGEST_SUM and sums_N.max() < LARGEST_SUM:
+            return chosen_N - sums_N.log()
+        return head(encoded_ND).to(dtype).log_softmax(dim=1).gather(1, targets_N[:, None])[:, 0]
 
     def _tensor(self, values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
