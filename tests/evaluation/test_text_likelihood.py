@@ -50,7 +50,7 @@ def load(folder: Path, kind: str, rule: str) -> satchel.LanguageModel:
     text = folder / "verse.txt"
     text.write_text(VERSE * 20, encoding="utf-8")
     options = dict(KINDS[kind])
-    steps = {} if kind == "ngram" else {"steps": 3}
+    steps: dict[str, Any] = {} if kind == "ngram" else {"steps": 3}
     settings = {**options.pop("settings", {}), "data.documents": rule}
     tokenizer = folder / f"{rule}-ngram" if kind == "transformer" else "bpe:280"
     if kind == "transformer":
@@ -105,7 +105,8 @@ def test_a_long_text_is_scored_with_short_ones(kind: str, runs: Path) -> None:
 
 def test_a_lossy_tokenizer_gives_no_bits_per_byte(tmp_path: Path) -> None:
     (tmp_path / "verse.txt").write_text(VERSE * 5, encoding="utf-8")
-    model = satchel.train(tmp_path / "verse.txt", model="ngram", tokenizer="word", out=tmp_path / "run")
+    out = tmp_path / "run"
+    model = satchel.train(tmp_path / "verse.txt", task="lm", model="ngram", tokenizer="word", out=out)
     known, unknown, spaces = model.score_texts(["The cat sat", "The zebra sat", "The  cat"])
     assert known.bits_per_byte is not None
     assert (unknown.unknown, unknown.bytes, unknown.bits_per_byte) == (1, None, None)
