@@ -275,8 +275,10 @@ class NetworkPredictor:
         # the time of the head. A recorded or patched value is not overwritten.
         sums_N = (logits_NV.exp() if head.logits.is_hooked else logits_NV.exp_()).sum(dim=1)
         if sums_N.min() > 1 / LARGEST_SUM and sums_N.max() < LARGEST_SUM:
-            return chosen_N - sums_N.log()
-        return head(encoded_ND).to(dtype).log_softmax(dim=1).gather(1, targets_N[:, None])[:, 0]
+            logprobs_N: Tensor = chosen_N - sums_N.log()
+            return logprobs_N
+        logprobs_NV: Tensor = head(encoded_ND).to(dtype).log_softmax(dim=1)
+        return logprobs_NV.gather(1, targets_N[:, None])[:, 0]
 
     def _tensor(self, values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
