@@ -271,8 +271,8 @@ class NetworkPredictor:
         dtype = head.weight.dtype
         logits_NV = head(encoded_ND).to(dtype)
         chosen_N = logits_NV.gather(1, targets_N[:, None])[:, 0]
-        # Unlike log_softmax, this neither searches the maximum nor writes all log-probabilities, which takes half of
-        # the time of the head. A recorded or patched value is not overwritten.
+        # Unlike log_softmax, this neither searches the maximum nor writes all log-probabilities, which saves about a
+        # fifth of the time of the head. A recorded or patched value is not overwritten.
         sums_N = (logits_NV.exp() if head.logits.is_hooked else logits_NV.exp_()).sum(dim=1)
         if sums_N.min() > 1 / LARGEST_SUM and sums_N.max() < LARGEST_SUM:
             logprobs_N: Tensor = chosen_N - sums_N.log()
