@@ -55,8 +55,12 @@ class Predictor(Protocol):
     def context(self) -> str:
         """Description of the context used to predict a token, for reports."""
 
-    def score(self, ids_T: Ids) -> Scores:
-        """Return the scores of the T - 1 tokens after the first."""
+    def score(self, ids_T: Ids, *, ends: bool = True) -> Scores:
+        """Return the scores of the T - 1 tokens after the first.
+
+        Without `ends`, the boundary after a document is not predicted, and its log-probability is 0: each document is
+        scored like a stream.
+        """
 
     def decoder(self) -> "Decoder":
         """Return a decoder without rows."""

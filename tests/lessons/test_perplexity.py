@@ -25,7 +25,7 @@ class Fixed:
     def __init__(self, probabilities: tuple[float, ...]) -> None:
         self.logprobs: Floats = np.log(np.array(probabilities))
 
-    def score(self, ids_T: Ids) -> Scores:
+    def score(self, ids_T: Ids, *, ends: bool = True) -> Scores:
         assert len(ids_T) == len(self.logprobs) + 1
         return Scores(self.logprobs)
 

@@ -306,3 +306,12 @@ def test_a_long_prompt_is_encoded_in_parts_with_the_same_result(name: str, monke
     assert lengths == [MAX_LENGTH, MAX_LENGTH, 1]
     whole = model(torch.tensor([ids]))[0, -1].log_softmax(-1).detach().numpy()
     np.testing.assert_allclose(logprobs[0], whole, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shift", [-200.0, 0.0, 200.0])
+def test_log_probabilities_of_large_logits_do_not_overflow(shift: float) -> None:
+    model = network("learned").float()
+    ids = np.array([END, *text(10)])
+    logprobs = NetworkPredictor(model, END).score(ids).logprobs
+    model.head.logits.register_forward_hook(lambda module, inputs, logits: logits + shift)
+    np.testing.assert_allclose(NetworkPredictor(model, END).score(ids).logprobs, logprobs, atol=1e-4)

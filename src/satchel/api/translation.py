@@ -20,6 +20,7 @@ from satchel.charts import html
 from satchel.data.tokens import decode_documents
 from satchel.errors import RunError, SettingsError
 from satchel.evaluation.comparison import UnitCosts
+from satchel.evaluation.likelihood import TextLikelihood
 from satchel.evaluation.translation import (
     Bucket,
     TranslationMemory,
@@ -199,6 +200,27 @@ class Translator(Model):
         return TextScore(
             self.tokenizer.tokens_of(scored.ids), scored.ids, -scored.surprise, {}, trace.window, trace.source_window
         )
+
+    def score_pairs(self, pairs: Iterable[tuple[str, str]], batch: int = BATCH) -> Iterator[TextLikelihood]:
+        """Return the likelihood of the target of each pair of source and target, in order.
+
+        The values are those of `score`; pairs of similar length are scored in one batch, and at most `batch` pairs are
+        read ahead.
+        """
+        remaining = iter(pairs)
+        longest = self.settings.model.context - 1
+        while chunk := list(islice(remaining, batch)):
+            sources = [self.source_tokenizer.encode(source) for source, _ in chunk]
+            targets = [self.tokenizer.encode(target) for _, target in chunk]
+            parts = ([each.ids[:longest] for each in encodings] for encodings in (sources, targets))
+            scores = self.predictor.score(*parts)
+            for (_, text), source, target, logprobs in zip(chunk, sources, targets, scores, strict=True):
+                # The end of a truncated target is not predicted.
+                is_whole = len(target.ids) <= longest
+                scored = logprobs if is_whole else logprobs[:-1]
+                size = len(text.encode()) if is_whole and target.lossless else None
+                is_truncated = not is_whole or len(source.ids) > longest
+                yield TextLikelihood(text, float(scored.sum()), len(scored), target.unknown, size, is_truncated)
 
     def _logprobs(self, pairs: Sequence[TextPair]) -> list[Floats]:
         """Return the log-probabilities of the target tokens of each pair, truncated to the context."""

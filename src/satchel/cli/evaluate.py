@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from satchel.cli.metrics import QUALITY, metrics_json, quality_cells, show_metrics
-from satchel.cli.options import EVALUATION, Run, reads_files
+from satchel.cli.options import EVALUATION, PrecisionOption, Run, reads_files, use_precision
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import Result, reports
 from satchel.errors import SettingsError
@@ -47,6 +47,7 @@ def evaluate(
         Path | None,
         Option(help="Classifiers, taggers: write wrong predictions, most confident first (.tsv, .csv, .jsonl)."),
     ] = None,
+    precision: PrecisionOption = "float32",
     *,
     reading: dict[str, Any],
 ) -> Result:
@@ -56,6 +57,7 @@ def evaluate(
     if similarity is not None and (data is not None or by is not None or errors is not None):
         raise SettingsError("--similarity cannot be combined with DATA, --by or --errors", "remove one of them")
     model: Any = api.load(run)
+    use_precision(model, precision)
     if similarity is not None:
         return _similarity_result(model, similarity)
     options: dict[str, Any] = {"reading": reading}

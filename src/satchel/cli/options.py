@@ -28,6 +28,10 @@ AsJson = Annotated[bool, Option("--json", help="Print the result as one JSON doc
 Force = Annotated[bool, Option("--force", help="Replace an existing run folder.")]
 RunOut = Annotated[Path, Option("-o", "--out", help="Run folder to write.")]
 Assignments = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change one setting; repeatable.")]
+PrecisionOption = Annotated[
+    str,
+    Option("--precision", metavar="PRECISION", help="Precision of matrix products: float32 or bfloat16."),
+]
 Top = Annotated[int, Option(help="Number of words in each list.", min=1)]
 Temperature = Annotated[float, Option(help="Sampling temperature: the logits are divided by it; 0 is greedy.")]
 TopK = Annotated[int | None, Option(help="Sample from the K most probable tokens.")]
@@ -128,6 +132,17 @@ def decode_utf8(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         cause = f"byte {data[error.start]:#04x} at offset {error.start} is not valid utf-8"
         raise DataError(cause, where=where) from None
+
+
+def use_precision(model: Any, precision: str) -> None:
+    """Set the precision of a model; print a message if the processor emulates it."""
+    check_choice("--precision", precision, ("float32", "bfloat16"))
+    model.set_precision(precision)
+    if precision == "bfloat16":
+        from satchel.nn.precision import has_bfloat16, instruction_sets
+
+        if not has_bfloat16(instruction_sets("cpu")):
+            message("note: the processor has no bfloat16 instructions and emulates them: float32 is faster")
 
 
 def check_choice(option: str, value: str, choices: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Inputs and outputs of classify, tag and translate: a text, the rows of a file, or JSON lines on standard input."""
+"""Inputs and outputs of classify, tag, translate and score: a text, a file, or JSON lines on standard input."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import tee
 from pathlib import Path
@@ -11,45 +11,55 @@ from typer import Option
 
 from satchel.cli.options import AsJson, Command, Text, decode_utf8, read_text, reads_files, with_options
 from satchel.cli.output import Progress, emit_json, message, print
+from satchel.cli.result import Result, present
 from satchel.errors import SettingsError
 from satchel.text.display import visible
 
 if TYPE_CHECKING:
-    from satchel.api import Classifier, Tagger, Translator
+    from satchel.api.tasks import AnyModel
     from satchel.text.reading import Corpus
+    from satchel.text.row_files import InputRow
 
 # Maximum number of notes about the rows of a file.
 MAX_NOTES = 3
 
 FORMATS = ".csv, .tsv, .jsonl or .txt"
-Input = Annotated[str | None, Option("--input", help=f"{FORMATS} file: predict every row and keep its other columns.")]
+Input = Annotated[str | None, Option("--input", help=f"{FORMATS} file: answer every row and keep its other columns.")]
 Out = Annotated[Path | None, Option("-o", "--out", help=f"{FORMATS} file for the rows of --input.")]
 Jsonl = Annotated[bool, Option("--jsonl", help="Read JSON lines from standard input and answer each line at once.")]
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A loaded model and the presentation of its predictions."""
+    """A loaded model and the presentation of its predictions.
 
-    model: "Classifier | Tagger | Translator"
+    A prediction of a text has the text as an attribute with the name of the column in `columns`.
+    """
+
+    model: "AnyModel"
     # Fields of a prediction in a row of a table; the first of them is the line printed for each row of a file.
     cells: Callable[[Any], dict[str, Any]]
     # Fields of a prediction as a JSON object.
     document: Callable[[Any], dict[str, Any]]
     # Prints the prediction of a single text.
-    show: Callable[[Any], None]
+    show: Callable[[Any], None] = lambda prediction: None
     # Fields added to the JSON object of a single text.
     details: Callable[[Any], dict[str, Any]] = lambda prediction: {}
     # Message about a prediction, or "".
     note: Callable[[Any], str] = lambda prediction: ""
+    # Returns the predictions of texts, or of tuples of texts if there are several columns.
+    predict: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+    # Result of a single text, if it is presented differently from a row.
+    single: Callable[[str], Result] | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    text_key: str = "text"
+    columns: tuple[str, ...] = ("text",)
     key: str = "predictions"
 
-    def __call__(self, texts: Iterator[str]) -> Iterator[Any]:
-        """Return the predictions of texts, in order, and print the first notes about them and the number of others."""
+    def __call__(self, rows: Iterable["InputRow"]) -> Iterator[Any]:
+        """Return the predictions of rows, in order, and print the first notes about them and the number of others."""
+        predict: Any = self.predict or getattr(self.model, "predict", None)
         count = 0
-        for prediction in self.model.predict(texts, **self.options):
+        for prediction in predict((row.texts if len(self.columns) > 1 else row.text for row in rows), **self.options):
             if note := self.note(prediction):
                 count += 1
                 if count <= MAX_NOTES:
@@ -59,12 +69,12 @@ class Predictor:
             message(f"{count - MAX_NOTES:,} further texts are longer than the context")
 
     @property
-    def setting(self) -> str:
-        """Data setting that names the column with the input text."""
-        return f"{self.text_key}_column"
+    def settings(self) -> tuple[str, ...]:
+        """Data settings that name the columns with the input texts."""
+        return tuple(f"{column}_column" for column in self.columns)
 
 
-def predicts(column: str) -> Callable[[Callable[..., Predictor]], Command]:
+def predicts(*columns: str) -> Callable[[Callable[..., Predictor]], Command]:
     """Turn a function that loads a Predictor into a command with options for its inputs and outputs."""
 
     def decorate(load: Callable[..., Predictor]) -> Command:
@@ -88,7 +98,7 @@ def predicts(column: str) -> Callable[[Callable[..., Predictor]], Command]:
             "text": (Text, None), "file": (Input, None), "out": (Out, None), "jsonl": (Jsonl, False),
             "as_json": (AsJson, False), "reading": (dict[str, Any], {}),
         }  # fmt: skip
-        return reads_files("encoding", "columns", "delimiter", column)(with_options(load, call, added))
+        return reads_files("encoding", "columns", "delimiter", *columns)(with_options(load, call, added))
 
     return decorate
 
@@ -102,10 +112,15 @@ def _check(text: str | None, file: str | None, out: Path | None, jsonl: bool) ->
 
 
 def _predict_text(predictor: Predictor, text: str, as_json: bool) -> None:
-    (prediction,) = predictor(iter([text]))
+    from satchel.text.row_files import InputRow
+
+    if predictor.single is not None:
+        present(predictor.single(text), as_json=as_json)
+        return
+    (prediction,) = predictor([InputRow((text,), {})])
     if as_json:
         fields = {**predictor.document(prediction), **predictor.details(prediction)}
-        emit_json({predictor.key: [{predictor.text_key: text, **fields}]})
+        emit_json({predictor.key: [{predictor.columns[0]: text, **fields}]})
     else:
         predictor.show(prediction)
 
@@ -120,7 +135,8 @@ def _predict_lines(predictor: Predictor, reading: dict[str, Any]) -> None:
     settings = config.build(DataSettings, config.merge(predictor.model.settings.data.model_dump(), reading))
     lines = (decode_utf8(line, f"{where}, line {number}") for number, line in enumerate(sys.stdin.buffer, start=1))
     for row in tables.read_json_lines(lines, where):
-        (prediction,) = predictor(iter([tables.column_text(row, predictor.setting, settings, where)]))
+        texts = (tables.column_text(row, setting, settings, where) for setting in predictor.settings)
+        (prediction,) = predictor([row_files.InputRow(tuple(texts), row.cells)])
         sys.stdout.buffer.write(
             row_files.json_line(row_files.add_predictions(row.cells, predictor.document(prediction)))
         )
@@ -128,30 +144,31 @@ def _predict_lines(predictor: Predictor, reading: dict[str, Any]) -> None:
 
 
 def _open(predictor: Predictor, file: str, reading: dict[str, Any]) -> "Corpus":
-    from satchel.text import tables
-
-    corpus = predictor.model.corpus(file, reading)
-    return corpus if "columns" in reading else tables.prefer_header(corpus)
+    task = "classify" if predictor.model.task == "lm" else None  # a table is no text of a language model
+    return predictor.model.table(file, reading, task)
 
 
-def _rows(predictor: Predictor, corpus: "Corpus") -> Iterator[tuple[dict[str, Any], Any]]:
-    """Return the cells and the prediction of every row of a file."""
+def _rows(predictor: Predictor, corpus: "Corpus") -> Iterator[tuple["InputRow", Any]]:
+    """Return every row of a file with its prediction."""
     from satchel.text import row_files
 
-    questions, again = tee(row_files.read_input_rows(corpus, predictor.setting))
-    predictions = predictor(question.text for question in again)
-    for question, prediction in zip(questions, predictions, strict=True):
-        yield question.cells, prediction
+    rows, again = tee(row_files.read_input_rows(corpus, *predictor.settings))
+    return zip(rows, predictor(again), strict=True)
 
 
 def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_json: bool) -> None:
+    from satchel.text import tables
+
     rows = _rows(predictor, _open(predictor, file, reading))
     if as_json:
-        key = predictor.text_key
-        emit_json({predictor.key: [{key: getattr(each, key), **predictor.document(each)} for _, each in rows]})
+        documents = [
+            {**dict(zip(predictor.columns, row.texts, strict=True)), **predictor.document(prediction)}
+            for row, prediction in rows
+        ]
+        emit_json({predictor.key: documents})
         return
     for _, prediction in rows:
-        print(visible(next(iter(predictor.cells(prediction).values()))))
+        print(visible(tables.as_text(next(iter(predictor.cells(prediction).values())))))
 
 
 def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, Any], as_json: bool) -> None:
@@ -165,14 +182,14 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
     with Progress() as progress:
 
         def rows() -> Iterator[dict[str, Any]]:
-            for number, (cells, prediction) in enumerate(_rows(predictor, corpus), start=1):
+            for number, (row, prediction) in enumerate(_rows(predictor, corpus), start=1):
                 progress(f"{number:,} rows", None)
                 predicted = fields(prediction)
                 # A text file contains the first field only.
                 yield (
                     dict([next(iter(predicted.items()))])
                     if form == "txt"
-                    else row_files.add_predictions(cells, predicted)
+                    else row_files.add_predictions(row.cells, predicted)
                 )
 
         count = row_files.write_rows(out, rows(), delimiter=columns.find_delimiter(corpus, corpus.sources[0]))

@@ -43,13 +43,17 @@ def reports(command: Callable[..., Result | View]) -> Command:
     """Turn a function that returns a Result into a command with the option --json."""
 
     def call(*, as_json: bool, **values: Any) -> None:
-        result = command(**values)
-        if as_json:
-            emit_json(result.document())
-        else:
-            result.show()
+        present(command(**values), as_json=as_json)
 
     return with_options(command, call, {"as_json": (AsJson, False)})
+
+
+def present(result: Result | View, *, as_json: bool) -> None:
+    """Print a result as text or as JSON."""
+    if as_json:
+        emit_json(result.document())
+    else:
+        result.show()
 
 
 def view(command: Callable[..., View]) -> Command:

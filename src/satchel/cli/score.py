@@ -1,36 +1,99 @@
-"""`satchel score`: log-probabilities of the tokens of a text."""
+"""`satchel score`: log-probabilities of the tokens of a text, or of the rows of a file."""
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from satchel.cli.options import Run, Text, read_text
+from satchel.cli.options import PrecisionOption, Run, use_precision
 from satchel.cli.output import TOKEN, message, print_fields, print_table
-from satchel.cli.result import Result, reports
+from satchel.cli.predict import Predictor, predicts
+from satchel.cli.result import Result
+from satchel.errors import SettingsError
 from satchel.text.windows import pair_documents
+
+if TYPE_CHECKING:
+    from satchel.api.language import TextScore
+    from satchel.evaluation.likelihood import TextLikelihood
 
 # Maximum number of tokens printed; JSON contains all of them.
 MAX_TOKENS = 1000
+# Number of decimals in tables.
+DECIMALS = 6
 
 
-@reports
+@predicts("text_column", "source_column", "target_column")
 def score(
     run: Run,
-    text: Text = None,
     target: Annotated[str | None, Option(help="Translators: translation to score, with TEXT as the source.")] = None,
-) -> Result:
-    """Print the log-probability (nats) of every token of a text, or of a translation of it, and the perplexity."""
-    from satchel import api
+    precision: PrecisionOption = "float32",
+) -> Predictor:
+    """Print the log-probability (nats) of every token of a text, or of a translation of it, and the perplexity.
 
-    if target is not None:
-        result = api.load(run, task="translate").score(read_text(text), target)
-    else:
-        result = api.load(run, task="lm").score(read_text(text))
+    With --input, print or write the log-probability of every row of a file: of the column text, or for translators of
+    the column target given the column source. -o also writes perplexity, bits per byte, tokens and bytes.
+    """
+    from satchel import api
+    from satchel.evaluation.likelihood import SEES_TARGETS
+
+    model: Any = api.load(run)
+    if model.task not in ("lm", "translate"):
+        model = api.load(run, task="lm")  # an error that names the task
+    use_precision(model, precision)
+    is_translator = model.task == "translate"
+    if target is not None and not is_translator:
+        model = api.load(run, task="translate")
+
+    def single(text: str) -> Result:
+        if is_translator and target is None:
+            raise SettingsError("--target is missing", "give the translation to score; TEXT is the source")
+        return _result(model.score(text, target) if is_translator else model.score(text))
+
+    def rows(texts: Any) -> Any:
+        if target is not None:
+            raise SettingsError("--target cannot be combined with --input or --jsonl", "use the column target")
+        if not is_translator and model.sees_targets:
+            message(SEES_TARGETS)
+        return model.score_pairs(texts) if is_translator else model.score_texts(texts)
+
+    return Predictor(
+        model,
+        _cells,
+        _cells,
+        note=_note,
+        predict=rows,
+        single=single,
+        columns=("source", "target") if is_translator else ("text",),
+        key="scores",
+    )
+
+
+def _cells(likelihood: "TextLikelihood") -> dict[str, Any]:
+    return {
+        "logprob": _rounded(likelihood.logprob),
+        "perplexity": _rounded(likelihood.perplexity),
+        "bits_per_byte": _rounded(likelihood.bits_per_byte),
+        "tokens": likelihood.tokens,
+        "bytes": likelihood.bytes,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return a value for a table; None, an empty cell, if it is unknown or infinite."""
+    return None if value is None or math.isinf(value) else round(value, DECIMALS)
+
+
+def _note(likelihood: "TextLikelihood") -> str:
+    if not likelihood.is_truncated:
+        return ""
+    return f"'{likelihood.text[:40]}...' or its source exceeds the context: only the first tokens are used"
+
+
+def _result(result: "TextScore") -> Result:
+    from satchel.evaluation.likelihood import SEES_TARGETS
+
     message(*result.window_notes)
     if "target_in_input" in result.notes:
-        from satchel.evaluation.likelihood import SEES_TARGETS
-
         message(SEES_TARGETS)
     notes = {name: values.tolist() for name, values in result.notes.items()}
     notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]

@@ -48,7 +48,7 @@ def translate(
         return {"alignment": model.align(translation.source, translation.target).document()}
 
     return Predictor(
-        model, _cells, _document, _show, details, _note, options=options, text_key="source", key="translations"
+        model, _cells, _document, _show, details, _note, options=options, columns=("source",), key="translations"
     )
 
 

@@ -117,9 +117,8 @@ def group_by_length(lengths_R: Ints, budget: int) -> list[Ints]:
     """
     rows = np.argsort(lengths_R, kind="stable")
     groups, start = [], 0
-    for stop in range(1, len(rows) + 1):
-        longest = max(1, int(lengths_R[rows[stop - 1]]))
-        if stop - start > 1 and longest * (stop - start) > budget:
+    for stop, length in enumerate(lengths_R[rows].tolist(), start=1):
+        if stop - start > 1 and max(1, length) * (stop - start) > budget:
             groups.append(rows[start : stop - 1])
             start = stop - 1
     return [*groups, rows[start:]] if len(rows) else []

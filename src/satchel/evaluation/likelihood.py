@@ -1,7 +1,9 @@
 """Likelihood metrics of language models: nats per token, perplexity, bits per byte, bits per character."""
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,13 @@ import numpy as np
 from satchel.charts import html
 from satchel.data.tokens import TokenCounts
 from satchel.predictor import Floats, Ids, Predictor
+from satchel.text.reading import SHORTEST_PIECE, DocumentRule, Piece, pieces_of
+from satchel.text.tokenizer import Tokenizer
 
+# Limits of the texts that are scored in one call: enough texts of each length for batches without padding, and bounded
+# memory.
+TEXTS_AT_ONCE = 1 << 15
+CHARACTERS_AT_ONCE = 1 << 20
 # Statement on models that see their targets.
 SEES_TARGETS = (
     "the model was trained without causal mask (model.causal=false) and sees its targets: only the last target of each "
@@ -86,6 +94,102 @@ class Likelihood:
                 *([("targets", self.headline)] if self.sees_targets else []),
             ]
         )
+
+
+@dataclass(frozen=True)
+class TextLikelihood:
+    """Likelihood of one text; `logprob` is the log-probability of its tokens in nats.
+
+    With `is_truncated`, only the first tokens of the text or of its source are used.
+    `bytes` are None if the tokenizer is not lossless on the text, if a part of the text is not scored, or if the model
+    sees its targets.
+    """
+
+    text: str
+    logprob: float
+    tokens: int
+    unknown: int
+    bytes: int | None
+    is_truncated: bool = False
+
+    @property
+    def perplexity(self) -> float | None:
+        """Perplexity per token; infinite if a token has probability 0, None without tokens."""
+        return _perplexity(-self.logprob / self.tokens) if self.tokens else None
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """Bits per byte; None without bytes."""
+        return -self.logprob / math.log(2) / self.bytes if self.bytes else None
+
+
+def text_likelihoods(
+    predictor: Predictor, tokenizer: Tokenizer, rule: DocumentRule, texts: Iterable[str]
+) -> Iterator[TextLikelihood]:
+    """Yield the likelihood of each text, in order, reading a bounded number of texts ahead.
+
+    `rule` divides each text into documents; the document of a stream has no end that is predicted.
+    """
+    for batch in text_batches(texts):
+        pieces: list[Piece] = []
+        counts = []  # number of pieces of each text
+        for text in batch:
+            before = len(pieces)
+            if len(text) <= SHORTEST_PIECE and "\n" not in text and text.strip():
+                pieces.append(Piece(text, True))  # as below, but faster
+            else:
+                pieces += pieces_of([text], rule)
+            counts.append(len(pieces) - before)
+            if rule == "stream" and counts[-1]:
+                pieces[-1] = Piece(pieces[-1].text, True)
+        yield from _score_pieces(predictor, tokenizer, rule, batch, pieces, counts)
+
+
+def text_batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts in batches that are scored in one call."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        batch.append(text)
+        characters += len(text)
+        if len(batch) == TEXTS_AT_ONCE or characters > CHARACTERS_AT_ONCE:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _score_pieces(
+    predictor: Predictor,
+    tokenizer: Tokenizer,
+    rule: DocumentRule,
+    texts: list[str],
+    pieces: list[Piece],
+    counts: list[int],
+) -> Iterator[TextLikelihood]:
+    """Yield the likelihoods of texts, given the pieces of all of them and the number of pieces of each."""
+    starts = [True, *(piece.ends for piece in pieces[:-1])][: len(pieces)]
+    encodings = list(tokenizer.encode_pieces([piece.text for piece in pieces], starts))
+    boundary = np.array([tokenizer.boundary])
+    parts = [boundary]
+    for piece, encoding in zip(pieces, encodings, strict=True):
+        parts += [encoding.ids, boundary] if piece.ends else [encoding.ids]
+    scores = predictor.score(np.concatenate(parts), ends=rule != "stream")
+    sees_targets = "target_in_input" in scores.notes
+    lengths = np.array([len(encoding.ids) + piece.ends for piece, encoding in zip(pieces, encodings, strict=True)], int)
+    owners = np.repeat(np.arange(len(texts)), counts)
+    logprobs = np.bincount(np.repeat(owners, lengths), scores.logprobs, len(texts)).tolist()
+    remaining = zip(pieces, encodings, strict=True)
+    for text, count, logprob in zip(texts, counts, logprobs, strict=True):
+        tokens = unknown = size = 0
+        is_lossless = not sees_targets
+        for piece, encoding in islice(remaining, count):
+            tokens += len(encoding.ids) + (piece.ends and rule != "stream")
+            unknown += encoding.unknown
+            # As in token files: with one document per line, the end of a line counts as a byte.
+            size += len(piece.text.encode()) + (piece.ends and rule == "line")
+            is_lossless = is_lossless and encoding.lossless
+        yield TextLikelihood(text, logprob, tokens, unknown, size if is_lossless else None)
 
 
 def likelihood(predictor: Predictor, ids: Ids, counts: TokenCounts) -> Likelihood:

@@ -28,9 +28,9 @@ class Mix:
     def context(self) -> str:
         return "; ".join(f"{name}: {part.context}" for name, part in zip(self.names, self.parts, strict=True))
 
-    def score(self, ids_T: Ids) -> Scores:
+    def score(self, ids_T: Ids, *, ends: bool = True) -> Scores:
         """Return the scores; the notes hold each part's share of the probability of each token."""
-        logprobs_PT = self._weighted(part_logprobs(self.parts, ids_T))
+        logprobs_PT = self._weighted(part_logprobs(self.parts, ids_T, ends=ends))
         logprobs_T = np.logaddexp.reduce(logprobs_PT, axis=0)
         # If all parts give probability 0, all shares are 0.
         with np.errstate(invalid="ignore"):
@@ -53,9 +53,9 @@ class Mix:
             return logprobs + np.log(self.weights).reshape(-1, *[1] * (logprobs.ndim - 1))
 
 
-def part_logprobs(parts: Sequence[Predictor], ids_T: Ids) -> Floats:
+def part_logprobs(parts: Sequence[Predictor], ids_T: Ids, *, ends: bool = True) -> Floats:
     """Return the (P, T - 1) log-probabilities of the tokens under each part."""
-    return np.stack([part.score(ids_T).logprobs for part in parts])
+    return np.stack([part.score(ids_T, ends=ends).logprobs for part in parts])
 
 
 def learn_weights(logprobs_PT: Floats) -> tuple[Floats, list[float]]:

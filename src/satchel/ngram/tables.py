@@ -64,8 +64,11 @@ class Table:
 
     # --- scoring a text
 
-    def score(self, ids_T: Ids) -> Scores:
-        """Return the log-probability of each token after the first; the note `order` is the matched n-gram order."""
+    def score(self, ids_T: Ids, *, ends: bool = True) -> Scores:
+        """Return the log-probability of each token after the first; without `ends`, 0 for the ends of documents.
+
+        The note `order` is the matched n-gram order.
+        """
         logprobs = np.empty(max(len(ids_T) - 1, 0))
         orders = np.empty(len(logprobs), np.int8)
         for start in range(0, len(logprobs), BLOCK):
@@ -76,6 +79,8 @@ class Table:
             with np.errstate(divide="ignore"):
                 logprobs[start:stop] = np.log(probabilities[start + 1 - context :])
             orders[start:stop] = matched[start + 1 - context :]
+        if not ends:
+            logprobs[np.asarray(ids_T[1:]) == self.size - 1] = 0
         return Scores(logprobs, {"order": orders})
 
     def _look_up(self, ids_T: Ints) -> tuple[Floats, npt.NDArray[np.int8]]:

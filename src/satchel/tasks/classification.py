@@ -8,6 +8,7 @@ from satchel.data.batches import split_documents
 from satchel.models.encoder import Encoder
 from satchel.models.settings import Pooling
 from satchel.nn.inference import inference
+from satchel.nn.precision import Precision
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction
@@ -70,6 +71,7 @@ class NetworkLabeller:
     def __init__(self, network: ClassificationNetwork, boundary: int) -> None:
         self.network = network
         self.boundary = boundary
+        self.precision: Precision = "float32"
 
     def reading(self, length: int) -> Reading:
         """Return how a text of `length` tokens is read: in consecutive windows if it is longer than the context."""
@@ -80,7 +82,7 @@ class NetworkLabeller:
         """Return the log-probabilities (E, C) of the classes of texts, each followed by a boundary."""
         documents = split_documents(ids_T, self.boundary)
         logprobs_EC = np.empty((len(documents.starts_R), self.network.head.out_features))
-        with inference(self.network):
+        with inference(self.network, precision=self.precision):
             for rows, ids_BT, keep_BT in text_batches(documents, self.network.head.weight.device):
                 logprobs_EC[rows] = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
         return checked(logprobs_EC)

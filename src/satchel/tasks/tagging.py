@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from satchel.data.batches import NO_TARGET, Documents, split_documents
 from satchel.models.encoder import Encoder
 from satchel.nn.inference import inference
+from satchel.nn.precision import Precision
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import Reduction, cross_entropy
@@ -57,6 +58,7 @@ class NetworkTagger:
     def __init__(self, network: TaggingNetwork, boundary: int) -> None:
         self.network = network
         self.boundary = boundary
+        self.precision: Precision = "float32"
 
     def label(self, ids_T: Ids) -> Floats:
         """Return the log-probabilities (N, C) of the tags of all ids; the rows of boundaries are zeros.
@@ -65,7 +67,7 @@ class NetworkTagger:
         """
         logprobs_NC = np.zeros((len(ids_T), self.network.head.out_features))
         windows, predicted = self._windows(split_documents(ids_T, self.boundary))
-        with inference(self.network):
+        with inference(self.network, precision=self.precision):
             for rows, ids_BT, keep_BT in text_batches(windows, self.network.head.weight.device):
                 logprobs_BTC = self.network(ids_BT, keep_BT).cpu().double().log_softmax(dim=-1).numpy()
                 for row, logprobs_TC in zip(rows, logprobs_BTC, strict=True):

@@ -16,6 +16,7 @@ from satchel.models.pair import PairModel
 from satchel.models.recurrent_pair import RecurrentPair
 from satchel.nn.inference import inference
 from satchel.nn.linear import Linear
+from satchel.nn.precision import Precision
 from satchel.nn.sites import Site
 from satchel.predictor import Floats, Ids, checked
 from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
@@ -97,6 +98,7 @@ class NetworkTranslator:
     def __init__(self, network: TranslationNetwork, source_boundary: int, boundary: int) -> None:
         self.network = network
         self.source_boundary, self.boundary = source_boundary, boundary
+        self.precision: Precision = "float32"
 
     @property
     def device(self) -> torch.device:
@@ -105,7 +107,7 @@ class NetworkTranslator:
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Floats]:
         """Return, for each pair, the log-probabilities of the target's tokens and its final boundary."""
         logprobs_R: list[Floats] = [np.empty(0)] * len(sources)
-        with inference(self.network):
+        with inference(self.network, precision=self.precision):
             for rows, batch in self._batches(sources, targets):
                 logprobs_BT = self._logprobs(batch)
                 for row, logprobs_T in zip(rows, logprobs_BT.cpu().double().numpy(), strict=True):
@@ -115,9 +117,9 @@ class NetworkTranslator:
     def _logprobs(self, batch: PairBatch) -> Tensor:
         """Return the log-probabilities (B, T) of the targets, without holding all logits in memory."""
         encoded_ND, targets_N1 = self.network.encoded(batch).flatten(0, 1), batch.targets.clamp(min=0).view(-1, 1)
-        rows = max(1, LOGITS_AT_ONCE // len(self.network.head.weight))
+        rows, dtype = max(1, LOGITS_AT_ONCE // len(self.network.head.weight)), self.network.head.weight.dtype
         logprobs = [
-            self.network.scores(encoded).log_softmax(dim=-1).gather(-1, targets)
+            self.network.scores(encoded).to(dtype).log_softmax(dim=-1).gather(-1, targets)
             for encoded, targets in zip(encoded_ND.split(rows), targets_N1.split(rows), strict=True)
         ]
         return torch.cat(logprobs).view_as(batch.targets)

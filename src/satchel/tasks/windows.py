@@ -34,7 +34,7 @@ def encode_texts(encoder: Encoder, ids_BT: Tensor, keep_BT: Tensor | None = None
     # Without gradients, the memory of a long text is bounded.
     at_once = len(windows[0]) if torch.is_grad_enabled() else max(1, TOKENS_AT_ONCE // context)
     parts = [encoder.encode(*part) for part in zip(*(each.split(at_once) for each in windows), strict=True)]
-    encoded[has_tokens] = torch.cat(parts)
+    encoded[has_tokens] = torch.cat(parts).to(encoded.dtype)
     return encoded.view(batch, length + padding, -1)[:, :length]
 
 

@@ -123,19 +123,26 @@ class Corpus:
         """Yield the documents in pieces that can be tokenized separately."""
         rule = rule or self.settings.documents
         if rule == "stream":
-            for text in split_pieces(chunk for source in self.sources for chunk in self.texts(source)):
-                yield Piece(text, False)
+            yield from pieces_of((chunk for source in self.sources for chunk in self.texts(source)), rule)
             return
         for source in self.sources:
-            if rule == "file":
-                yield from document_pieces(self.texts(source))
-            else:
-                for parts in lines_in_parts(self.texts(source)):
-                    blank = list[str]()
-                    for part in parts:
-                        if part.strip():
-                            yield from document_pieces(chain(blank, [part], parts))
-                        blank.append(part)
+            yield from pieces_of(self.texts(source), rule)
+
+
+def pieces_of(chunks: Iterable[str], rule: DocumentRule) -> Iterator[Piece]:
+    """Yield the pieces of the documents of one text; the document of a stream does not end."""
+    if rule == "stream":
+        for text in split_pieces(chunks):
+            yield Piece(text, False)
+    elif rule == "file":
+        yield from document_pieces(chunks)
+    else:
+        for parts in lines_in_parts(chunks):
+            blank = list[str]()
+            for part in parts:
+                if part.strip():
+                    yield from document_pieces(chain(blank, [part], parts))
+                blank.append(part)
 
 
 def text_pieces(texts: Iterable[str]) -> Iterator[Piece]:

@@ -20,24 +20,36 @@ Cells = dict[str, Any]
 
 
 class InputRow(NamedTuple):
-    """The text of a row, and all its cells by column."""
+    """The texts of a row, and all its cells by column."""
 
-    text: str
+    texts: tuple[str, ...]
     cells: Cells
 
+    @property
+    def text(self) -> str:
+        """The first text."""
+        return self.texts[0]
 
-def read_input_rows(corpus: Corpus, setting: str) -> Iterator[InputRow]:
+
+def read_input_rows(corpus: Corpus, *settings: str) -> Iterator[InputRow]:
     """Yield the rows of a table, or the lines of a text file, including blank lines.
 
-    `setting` is the data setting that names the column of the text.
+    `settings` are the data settings that name the columns of the texts. A text file has one column.
     """
-    source, column = corpus.sources[0], getattr(corpus.settings, setting)
+    source, columns = corpus.sources[0], [getattr(corpus.settings, setting) for setting in settings]
     if not table_format(source.name):
+        if len(columns) > 1:
+            raise DataError(
+                f"is a text file, expected a table with the columns {' and '.join(columns)}",
+                "use a .csv, .tsv or .jsonl file",
+                where=source.where,
+            )
         for line in lines(corpus.texts(source)):
-            yield InputRow(line, {column: line})
+            yield InputRow((line,), {columns[0]: line})
         return
-    for row in tables.read_rows(corpus, source, (setting,)):
-        yield InputRow(tables.column_text(row, setting, corpus.settings, source.where), row.cells)
+    for row in tables.read_rows(corpus, source, settings):
+        texts = (tables.column_text(row, setting, corpus.settings, source.where) for setting in settings)
+        yield InputRow(tuple(texts), row.cells)
 
 
 def add_predictions(cells: Cells, predictions: Mapping[str, Any]) -> Cells:
