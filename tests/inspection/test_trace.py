@@ -185,7 +185,9 @@ def test_an_ngram_model_has_back_off_orders_and_no_sites(folder: Path) -> None:
 def test_a_network_interpolated_with_an_ngram_model_has_gates(folder: Path) -> None:
     model = train(folder, model="transformer", tokenizer="word", small=SHORT, settings={"model.ngram": 2})
     gates = model.trace("the cat sat").targets.notes["gate"]
-    assert ((gates > 0) & (gates < 1)).all()
+    # A weight rounds to 0 or 1 where the logit of the gate is large.
+    assert ((gates >= 0) & (gates <= 1)).all()
+    assert len(gates) == 3
 
 
 def test_the_target_of_a_classifier_is_its_label(folder: Path) -> None:
