@@ -12,7 +12,7 @@ from torch import Tensor
 from satchel.models.backpack import Backpack
 from satchel.models.transformer import TransformerContextualiser
 from satchel.models.transformer_step import Ints, Span, TransformerStep
-from satchel.nn.inference_layers import Floats, InferenceNorm, inference_linear
+from satchel.nn.inference_layers import DecodingPrecision, Floats, InferenceNorm, new_linear
 from satchel.nn.row_buffer import RowBuffer
 from satchel.nn.senses import SenseNetwork, gather_senses, weighted_sum, weighted_sum_in_blocks
 from satchel.nn.vector_activations import activate
@@ -24,20 +24,21 @@ MIN_TOKENS = 64
 class BackpackStep:
     """Encodings of new tokens by a causal Backpack whose contextualiser is a Transformer."""
 
-    def __init__(self, network: Backpack) -> None:
+    def __init__(self, network: Backpack, precision: DecodingPrecision = "float32") -> None:
         assert isinstance(network.contextualiser, TransformerContextualiser)
         assert network.sense_attention is not None
         self._network, self._attention = network, network.sense_attention
-        self._contextualiser = TransformerStep(network.contextualiser)
+        self._contextualiser = TransformerStep(network.contextualiser, precision)
         self._embedding_VD = network.embedding.weight.detach()
-        self._project = inference_linear(network.sense_attention.project)
+        project = network.sense_attention.project
+        self._project = new_linear(project.weight, project.bias, precision)
         self._senses = _SenseTable(network)
         senses, key_width = self._attention.senses, self._attention.key_width
-        self._keys = RowBuffer(1, senses, key_width, network.context, self._project.weight)
+        self._keys = RowBuffer(1, senses, key_width, network.context, self._embedding_VD)
         # Rows (R, S) of the positions in the table of sense vectors.
         self._table_rows_RS = torch.empty(0, 0, dtype=torch.long)
         # Sense vectors of the first positions of the first row, for `extend_one`.
-        self._gathered_SND = self._project.weight.new_empty(0, senses, network.width)
+        self._gathered_SND = self._embedding_VD.new_empty(0, senses, network.width)
         self._gathered = 0
 
     @staticmethod
@@ -176,7 +177,7 @@ class _SenseVector:
     def __init__(self, network: SenseNetwork) -> None:
         self._norms = [InferenceNorm(norm) for norm in (network.first_norm, network.second_norm, network.last_norm)]
         linear = network.block.widen, network.block.narrow, network.widen, network.spread
-        self._linear = [inference_linear(module) for module in linear]
+        self._linear = [new_linear(module.weight, module.bias) for module in linear]
 
     def __call__(self, x_D: Floats) -> Floats:
         """Return the sense vectors as one array, from the embedding."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from satchel.models.transformer import TransformerContextualiser, TransformerSettings
 from satchel.nn.blocks import Activation, Block
-from satchel.nn.inference_layers import Floats, InferenceNorm, PostOp, inference_linear
+from satchel.nn.inference_layers import DecodingPrecision, Floats, InferenceNorm, PostOp, new_linear
 from satchel.nn.positions import Alibi, Rotary, angles
 from satchel.nn.row_buffer import RowBuffer
 from satchel.nn.vector_activations import activate
@@ -40,10 +40,10 @@ MAX_EXPONENT = 60
 class TransformerStep:
     """The blocks of a causal Transformer as functions of vectors, with a KV cache."""
 
-    def __init__(self, network: TransformerContextualiser) -> None:
+    def __init__(self, network: TransformerContextualiser, precision: DecodingPrecision = "float32") -> None:
         assert self.supports(network.settings)
         self._positions, self._norm = network.positions, InferenceNorm(network.norm)
-        self._layers = [_Layer(block, network.settings) for block in network.blocks if isinstance(block, Block)]
+        self._layers = [_Layer(block, network.settings, precision) for block in network.blocks if isinstance(block, Block)]
         parameter = next(network.parameters(), torch.empty(0))
         heads, key_width, value_width = self._layers[0].widths if self._layers else (0, 0, 0)
         sizes = len(self._layers), heads
@@ -134,14 +134,16 @@ class Span:
 class _Layer:
     """A Transformer block as a function of vectors."""
 
-    def __init__(self, block: Block, settings: TransformerSettings) -> None:
+    def __init__(self, block: Block, settings: TransformerSettings, precision: DecodingPrecision) -> None:
         attention, feedforward = block.attention, block.feedforward
         self.widths = self._heads, key_width, value_width = attention.heads, attention.key_width, attention.value_width
         self._rotary = isinstance(attention.positions, Rotary)
         self._slopes_H11 = attention.positions.slopes_H[:, None, None] if isinstance(attention.positions, Alibi) else None
         self._norms = [InferenceNorm(module) for module in (block.attention_norm, block.feedforward_norm)]
-        self._project, self._out = inference_linear(attention.project), inference_linear(attention.out)
-        self._widen, self._narrow = inference_linear(feedforward.widen), inference_linear(feedforward.narrow)
+        self._project, self._out, self._widen, self._narrow = (
+            new_linear(module.weight, module.bias, precision)
+            for module in (attention.project, attention.out, feedforward.widen, feedforward.narrow)
+        )
         self._activation = settings.feedforward
         # Norm of queries and keys; its factors and the scale of the scores are part of the rotation.
         self._unit = InferenceNorm(attention.query_norm, scaled=False) if attention.query_norm else None
@@ -157,7 +159,7 @@ class _Layer:
         # Unit vectors have bounded scores, whose exponentials are finite without subtraction of the maximum.
         bound = float(self._factors_2K.abs().amax(dim=1).prod()) * key_width
         self._is_bounded = self._unit is not None and self._slopes_H11 is None and bound < MAX_EXPONENT
-        self._memory = _Memory(self.widths, settings, self._project.output)
+        self._memory = _Memory(self.widths, settings, attention.project.weight.detach().numpy().dtype)
 
     # --- rotation of queries and keys
 
@@ -182,27 +184,33 @@ class _Layer:
     ) -> Tensor:
         """Return the outputs of new positions, and write their keys and values to the cache."""
         heads, key_width, value_width = self.widths
-        both, values = self._project(self._norms[0](x_BTD)).split(
-            [2 * heads * key_width, heads * value_width], dim=-1
-        )
-        both_BT2HK = self._rotate(both.unflatten(-1, (2, heads, key_width)), part)
+        batch, length, count = len(x_BTD), part.length, 2 * heads * key_width
+        projected = self._project(self._norms[0](x_BTD))
+        both_BT2HK = self._rotate(projected[..., :count].view(batch, length, 2, heads, key_width), part)
         part.write(keys_BHSK, both_BT2HK[:, :, 1])
-        part.write(values_BHSV, values.unflatten(-1, (heads, value_width)))
+        part.write(values_BHSV, projected[..., count:].view(batch, length, heads, value_width))
         if self._slopes_H11 is not None:
             biases = -self._slopes_H11 * part.distances()
             visible = torch.arange(part.stop) <= part.positions[:, None, :, None]
             mask = biases.masked_fill(~visible, -math.inf).to(x_BTD.dtype)
-        outputs_BHTV = F.scaled_dot_product_attention(
-            both_BT2HK[:, :, 0].transpose(1, 2),
-            keys_BHSK[:, :, : part.stop],
-            values_BHSV[:, :, : part.stop],
-            attn_mask=mask,
-            is_causal=mask is None and part.length > 1,
-            scale=self.scale,
+        outputs_BHTV = self._attend(
+            both_BT2HK[:, :, 0].transpose(1, 2), keys_BHSK[:, :, : part.stop], values_BHSV[:, :, : part.stop], mask
         )
-        x_BTD = self._out(outputs_BHTV.transpose(1, 2).flatten(2), residual=x_BTD)
+        x_BTD = self._out(outputs_BHTV.transpose(1, 2).reshape(batch, length, -1), residual=x_BTD)
         hidden_BTF = self._widen(self._norms[1](x_BTD), POST_OPS[self._activation])
         return self._narrow(self._complete(hidden_BTF), residual=x_BTD)
+
+    def _attend(self, queries_BHTK: Tensor, keys_BHSK: Tensor, values_BHSV: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the outputs (B, H, T, V) of attention; without a mask, several queries have the causal mask."""
+        if queries_BHTK.shape[2] > 1:
+            return F.scaled_dot_product_attention(
+                queries_BHTK, keys_BHSK, values_BHSV, attn_mask=mask, is_causal=mask is None, scale=self.scale
+            )
+        # The fused kernel is slower for a single query.
+        scores_BHTS = torch.matmul(queries_BHTK * self.scale, keys_BHSK.transpose(-1, -2))
+        if mask is not None:
+            scores_BHTS = scores_BHTS.masked_fill_(~mask, -math.inf) if mask.dtype == torch.bool else scores_BHTS + mask
+        return torch.matmul(scores_BHTS.softmax(dim=-1), values_BHSV)
 
     def _rotate(self, both_BT2HK: Tensor, part: Span) -> Tensor:
         if self._unit is not None:
@@ -212,7 +220,8 @@ class _Layer:
         rotated = both_BT2HK * self._cosines_S21K[part.index]
         if self._sines_S21K is None:
             return rotated
-        exchanged = both_BT2HK.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+        half = both_BT2HK.shape[-1] // 2
+        exchanged = torch.cat([both_BT2HK[..., half:], both_BT2HK[..., :half]], dim=-1)
         return rotated.addcmul_(exchanged, self._sines_S21K[part.index])
 
     def _complete(self, hidden: Tensor) -> Tensor:
@@ -230,7 +239,7 @@ class _Layer:
     def extend_one(self, x_D: Floats, keys_HSK: Floats, values_HSV: Floats, start: int) -> None:
         """Add the updates of the layer to the vector x in place; write its key and value to the cache."""
         memory, stop = self._memory, start + 1
-        self._project.vector(self._norms[0].vector(x_D, memory.normed_D))
+        memory.projected[:] = self._project.vector(self._norms[0].vector(x_D, memory.normed_D))
         both_2HK = self._rotate_one(memory, start)
         keys_HSK[:, start] = both_2HK[1]
         values_HSV[:, start] = memory.values_HV
@@ -263,12 +272,13 @@ class _Layer:
 
 
 class _Memory:
-    """Arrays for the values of `extend_one`, and views of them and of the projected queries, keys and values."""
+    """Arrays for the values of `extend_one`, and views of them."""
 
-    def __init__(self, widths: tuple[int, int, int], settings: TransformerSettings, projected: Floats) -> None:
+    def __init__(self, widths: tuple[int, int, int], settings: TransformerSettings, dtype: npt.DTypeLike) -> None:
         heads, key_width, value_width = widths
-        count, dtype = 2 * heads * key_width, projected.dtype
+        count = 2 * heads * key_width
         self.normed_D = np.empty(settings.width, dtype)
+        self.projected = projected = np.empty(count + heads * value_width, dtype)
         self.both_2HK = projected[:count].reshape(2, heads, key_width)
         self.both_NK = projected[:count].reshape(2 * heads, key_width)
         self.values_HV = projected[count:].reshape(heads, value_width)

@@ -5,6 +5,7 @@ module calls would exceed the arithmetic. Shapes: I input width, O output width.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from satchel.nn.linear import MAX_ROWS, MIN_MATRIX
 
 Floats = npt.NDArray[np.floating[Any]]
 PostOp = Literal["none", "relu", "gelu", "gelu-tanh"]
+DecodingPrecision = Literal["float32", "bfloat16", "int8"]
 # Number of products with few rows before a matrix is converted to oneDNN's layout: a prompt alone does not pay for it.
 CALLS_BEFORE_LAYOUT = 2
 # Minimum number of elements of a matrix whose product with a vector OpenBLAS computes with several threads, and the
@@ -52,10 +54,9 @@ class InferenceLinear:
         self.bias = None if bias is None else bias.detach()
         self._array: Floats = _threaded(self.weight.numpy())
         self._bias_array: Floats | None = None if self.bias is None else self.bias.numpy()
-        self.size = len(self.weight)
-        # Memory of the product with one vector; the rows beyond `size` are padding.
+        # Memory of the product with one vector; the rows beyond those of the matrix are padding.
         self._product: Floats = np.empty(len(self._array), self._array.dtype)
-        self.output = self._product[: self.size]
+        self._output = self._product[: len(self.weight)]
         self._calls = 0
         self._layout: Tensor | None = None
         self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_MATRIX and _has_onednn()
@@ -64,8 +65,8 @@ class InferenceLinear:
         """Return the product with one vector. The array is used again by the next call."""
         np.dot(self._array, x_I, out=self._product)
         if self._bias_array is not None:
-            np.add(self.output, self._bias_array, out=self.output)
-        return self.output
+            np.add(self._output, self._bias_array, out=self._output)
+        return self._output
 
     def __call__(self, x: Tensor, post: PostOp = "none", residual: Tensor | None = None) -> Tensor:
         """Return post(x W' + b), or with a residual its sum with x W' + b."""
@@ -97,16 +98,53 @@ def _threaded(matrix_OI: Floats) -> Floats:
     return padded
 
 
-def inference_linear(module: nn.Linear) -> InferenceLinear:
-    """Return the inference layer of a linear module."""
-    return InferenceLinear(module.weight, module.bias)
+class LowPrecisionLinear:
+    """The product with a matrix in int8 or bfloat16; inputs and outputs are float32.
+
+    In int8, each row of the matrix has a scale, and the inputs are quantised for each product.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, precision: DecodingPrecision) -> None:
+        weight, bias = weight.detach().float(), None if bias is None else bias.detach().float()
+        self._precision = precision
+        if precision == "int8":
+            scales_O = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / 127
+            with warnings.catch_warnings():
+                # PyTorch announces that quantised tensors move to another package.
+                warnings.simplefilter("ignore")
+                zeros_O = torch.zeros(len(weight), dtype=torch.long)
+                quantised = torch.quantize_per_channel(weight, scales_O.double(), zeros_O, 0, torch.qint8)
+                self._packed = torch.ops.quantized.linear_prepack(quantised, bias)
+        else:
+            self._weight, self._bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
+
+    def __call__(self, x: Tensor, post: PostOp = "none", residual: Tensor | None = None) -> Tensor:
+        """Return post(x W' + b), or with a residual its sum with x W' + b."""
+        if self._precision == "int8":
+            product: Tensor = torch.ops.quantized.linear_dynamic(x, self._packed, True)
+        else:
+            product = F.linear(x.bfloat16(), self._weight, self._bias).float()
+        return _FUNCTIONS[post](product) if residual is None else product.add_(residual)
+
+    def vector(self, x_I: Floats) -> Floats:
+        """Return the product with one vector."""
+        product: Floats = self(torch.from_numpy(x_I)[None])[0].numpy()
+        return product
+
+
+def new_linear(
+    weight: Tensor, bias: Tensor | None = None, precision: DecodingPrecision = "float32"
+) -> InferenceLinear | LowPrecisionLinear:
+    """Return the product with a matrix in a precision; float32 keeps the precision of the matrix."""
+    return InferenceLinear(weight, bias) if precision == "float32" else LowPrecisionLinear(weight, bias, precision)
 
 
 class InferenceNorm:
     """LayerNorm or RMSNorm, without its learned factors unless `scaled`; of other modules, the identity."""
 
     def __init__(self, module: nn.Module | None, *, scaled: bool = True) -> None:
-        self._kind = {nn.LayerNorm: "layer", nn.RMSNorm: "rms"}.get(type(module)) if module is not None else None
+        kinds = {nn.LayerNorm: "layer", nn.RMSNorm: "rms"}
+        self._kind = next((kind for norm, kind in kinds.items() if isinstance(module, norm)), None)
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             (self._width,) = module.normalized_shape
             weight = module.weight.detach()

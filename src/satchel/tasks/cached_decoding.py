@@ -18,7 +18,7 @@ from satchel.models.transformer import Transformer
 from satchel.models.transformer_step import Ints, TransformerStep
 from satchel.nn.cache import Cache, caching
 from satchel.nn.inference import evaluation_mode
-from satchel.nn.inference_layers import Floats, InferenceLinear
+from satchel.nn.inference_layers import DecodingPrecision, Floats, new_linear
 from satchel.nn.sites import Site
 from satchel.predictor import Ids, Logits, checked
 
@@ -47,8 +47,8 @@ class Step(Protocol):
 class _TokenStep:
     """The step of a Transformer on token embeddings."""
 
-    def __init__(self, network: Transformer) -> None:
-        self._step = TransformerStep(network)
+    def __init__(self, network: Transformer, precision: DecodingPrecision) -> None:
+        self._step = TransformerStep(network, precision)
         self.allocate, self.select = self._step.allocate, self._step.select
         self._embedding_VD = network.embedding.weight.detach()
 
@@ -59,7 +59,7 @@ class _TokenStep:
         return self._step.extend_one(self._embedding_VD[id_].numpy(), start)
 
 
-def new_step(network: nn.Module, encoder: CausalEncoder) -> Step | None:
+def new_step(network: nn.Module, encoder: CausalEncoder, precision: DecodingPrecision = "float32") -> Step | None:
     """Return the step of a network; None if its architecture, device or type is not supported or a site is patched."""
     weight = encoder.embedding.weight
     is_supported = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64)
@@ -67,9 +67,9 @@ def new_step(network: nn.Module, encoder: CausalEncoder) -> Step | None:
         return None
     match encoder:
         case Transformer() if TransformerStep.supports(encoder.settings):
-            return _TokenStep(encoder)
+            return _TokenStep(encoder, precision)
         case Backpack() if BackpackStep.supports(encoder):
-            return BackpackStep(encoder)
+            return BackpackStep(encoder, precision)
     return None
 
 
@@ -81,9 +81,16 @@ class CachedDecoder:
 
     gives_probabilities = False
 
-    def __init__(self, network: nn.Module, step: Step, head_weight: Tensor, context: int) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        step: Step,
+        head_weight: Tensor,
+        context: int,
+        precision: DecodingPrecision = "float32",
+    ) -> None:
         self._network, self._step, self._context = network, step, context
-        self._head = InferenceLinear(head_weight)
+        self._head = new_linear(head_weight, precision=precision)
         # Encodings of the last scores: (B, D) or (B, T, D), of a single row in NumPy (D).
         self._encoded: Tensor | Floats = head_weight.detach()[:0]
         # Tokens and lengths of the windows of all rows.

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from satchel.data.batches import NO_TARGET, Ints, group_by_length
-from satchel.errors import RunError
+from satchel.errors import RunError, SettingsError
 from satchel.models.encoder import CausalEncoder
 from satchel.ngram.tables import Table
 from satchel.nn.inference import inference
 from satchel.nn.linear import product
+from satchel.nn.inference_layers import DecodingPrecision
 from satchel.nn.precision import Precision
 from satchel.nn.sites import Site
 from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Logits, Scores, checked
@@ -147,7 +148,8 @@ class NetworkPredictor:
         self.boundary = boundary
         self.where = where
         self.window = network.encoder.context
-        self.precision: Precision = "float32"
+        self.precision: Precision = "float32"  # of scoring
+        self.decoding_precision: DecodingPrecision = "float32"
 
     @property
     def vocabulary(self) -> int:
@@ -316,11 +318,16 @@ class NetworkPredictor:
         return CombinedDecoder((decoder, self.network.ngram.decoder()), combine)
 
     def _network_decoder(self) -> CachedDecoder | GroupedDecoder:
-        network = self.network
-        step = new_step(network, network.encoder)
-        if step is None or self.window is None:
-            return GroupedDecoder(network, network.encoder, network.head)
-        return CachedDecoder(network, step, network.head.weight, self.window)
+        network, precision = self.network, self.decoding_precision
+        step = new_step(network, network.encoder, precision)
+        if step is not None and self.window is not None:
+            return CachedDecoder(network, step, network.head.weight, self.window, precision)
+        if precision != "float32":
+            raise SettingsError(
+                f"precision={precision}: only Transformers and Backpacks with pre-norm decode in another precision",
+                "use float32",
+            )
+        return GroupedDecoder(network, network.encoder, network.head)
 
 
 def interpolate(network_logprobs: Floats, ngram_logprobs: Floats, gate_logits: Floats) -> Floats:
