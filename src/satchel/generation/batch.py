@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from satchel.generation.sampling import Sampler, Sampling
-from satchel.generation.speculation import Drafter, draft_table
+from satchel.generation.speculation import Drafter, State, draft_table
 from satchel.generation.stopping import EndOfDocument, Finish, StopCondition, StopStrings, TokenLimit
 from satchel.generation.transforms import History
 from satchel.predictor import Ids, Logits, Predictor, log_probabilities
@@ -55,6 +55,7 @@ class Continuation:
     finish: Finish | None = None
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
+    draft_state: State | None = None  # of the n-gram model that proposes tokens, after the appended tokens
 
     def __post_init__(self) -> None:
         sampling, tokenizer = self.request.sampling, self.tokenizer
@@ -218,7 +219,11 @@ class DecodingBatch:
         """Append the chosen tokens and `count` proposals, and return the tokens that are verified."""
         assert self._drafter is not None
         chosen = self._remove_finished()
-        proposals = [self._drafter.propose(row.history.last(self._drafter.context), count) for row in self._rows]
+        proposals = []
+        for row, id_ in zip(self._rows, chosen, strict=True):
+            new_ids = [*row.history.prompt.tolist(), *row.ids] if row.draft_state is None else [id_]
+            row.draft_state = self._drafter.advance(row.draft_state or self._drafter.start, new_ids)
+            proposals.append(self._drafter.propose(row.draft_state, count))
         ids_BT = np.array([[id_, *proposed] for id_, proposed in zip(chosen, proposals, strict=True)])
         scores_BTV = self._decoder.extend(ids_BT)
         tokens: list[GeneratedToken] = []
@@ -231,6 +236,7 @@ class DecodingBatch:
                 if token.finish is not None or accepted == count or token.id != proposed[accepted]:
                     break
                 accepted += 1
+            row.draft_state = self._drafter.advance(row.draft_state, proposed[:accepted]) if accepted else row.draft_state
             self._chosen.append(token.id)
             rewinds.append(count - accepted)
             self._drafter.adapt(accepted, count)

@@ -5,15 +5,16 @@ model as without proposals, and a proposal is accepted if it is equal to that to
 that of plain decoding, and with the same random numbers the text is the same up to rounding.
 """
 
-from collections.abc import Sequence
-
 from satchel.ngram.tables import Table
 from satchel.predictor import Predictor
 
 # Number of tokens proposed at once: initially, and at most. It follows the number of accepted proposals.
-FIRST_PROPOSALS, MAX_PROPOSALS = 4, 8
+FIRST_PROPOSALS, MAX_PROPOSALS = 3, 8
 # Maximum number of contexts whose next token is stored.
 STORED_CONTEXTS = 1 << 16
+
+# State of the n-gram model: the row of the n-gram of each order that ends at the current token.
+State = tuple[int, ...]
 
 
 def draft_table(predictor: Predictor) -> Table | None:
@@ -27,22 +28,28 @@ class Drafter:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self.context = table.order - 1  # number of tokens that a proposal depends on
-        self._next: dict[tuple[int, ...], int] = {}
+        self._next: dict[State, tuple[int, State]] = {}
+        self.start: State = tuple(table.start(1)[0].tolist())
         self.count = FIRST_PROPOSALS
 
-    def propose(self, ids: Sequence[int], count: int) -> list[int]:
-        """Return the `count` most probable next tokens after these ids, each given those before it."""
-        context = tuple(ids[-self.context :])
+    def advance(self, state: State, ids: list[int]) -> State:
+        """Return the state after more tokens, of which only the last ones matter."""
+        for id_ in ids[1 - self._table.order :]:
+            state = self._table.advance_one(state, id_)
+        return state
+
+    def propose(self, state: State, count: int) -> list[int]:
+        """Return the `count` most probable next tokens, each given those before it."""
         proposals: list[int] = []
         for _ in range(count):
-            token = self._next.get(context)
-            if token is None:
-                token = self._table.most_probable(context)
+            following = self._next.get(state)
+            if following is None:
+                token = self._table.most_probable(state)
+                following = token, self._table.advance_one(state, token)
                 if len(self._next) < STORED_CONTEXTS:
-                    self._next[context] = token
+                    self._next[state] = following
+            token, state = following
             proposals.append(token)
-            context = (*context, token)[-self.context :]
         return proposals
 
     def adapt(self, accepted: int, proposed: int) -> None:

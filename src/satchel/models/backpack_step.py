@@ -37,7 +37,7 @@ class BackpackStep:
         self._keys = RowBuffer(1, senses, key_width, network.context, self._embedding_VD)
         # Rows (R, S) of the positions in the table of sense vectors.
         self._table_rows_RS = torch.empty(0, 0, dtype=torch.long)
-        # Sense vectors of the first positions of the first row, for `extend_one`.
+        # Sense vectors of the first positions of the first row, for `extend_row`.
         self._gathered_SND = self._embedding_VD.new_empty(0, senses, network.width)
         self._gathered = 0
 
@@ -89,29 +89,36 @@ class BackpackStep:
         weights_BNTS = scores_BNTS.softmax(dim=-1)
         return self._network.scale * _weighted_sums(weights_BNTS, senses_UND, table_rows_BS)
 
-    def extend_one(self, id_: int, start: int) -> Floats:
-        """Return the encoding (D) of a token at the position `start` of the first row."""
-        stop, attention = start + 1, self._attention
-        hidden_D = self._contextualiser.extend_one(self._embedding_VD[id_].numpy(), start)
-        projected = self._project.vector(hidden_D)
-        both_2NK = projected.reshape(2, attention.senses, attention.key_width)
+    def extend_row(self, ids_T: Ints, start: int) -> Floats:
+        """Return the encodings (T, D) of a few tokens of the first row from the position `start` on."""
+        length, stop, attention = len(ids_T), start + len(ids_T), self._attention
+        hidden_TD = self._contextualiser.extend_row(self._embedding_VD.numpy()[ids_T], start)
+        both_T2NK = self._project.rows(hidden_TD).reshape(length, 2, attention.senses, attention.key_width)
         keys_NSK = self._keys.arrays[0]
-        keys_NSK[:, start] = both_2NK[1]
-        weights_NS = np.matmul(keys_NSK[:, :stop], both_2NK[0][:, :, None])[:, :, 0]
-        weights_NS *= attention.factor
+        keys_NSK[:, start:stop] = both_T2NK[:, 1].swapaxes(0, 1)
+        weights_NTS = np.matmul(both_T2NK[:, 0].swapaxes(0, 1), keys_NSK[:, :stop].swapaxes(1, 2))
+        weights_NTS *= attention.factor
         if attention.nearness:
-            weights_NS -= attention.nearness * np.arange(start, -1, -1, dtype=weights_NS.dtype)
-        weights_NS -= np.maximum.reduce(weights_NS, axis=1, keepdims=True)
-        np.exp(weights_NS, out=weights_NS)
-        weights_NS *= self._network.scale / np.add.reduce(weights_NS, axis=1, keepdims=True)
-        weights_X = weights_NS.T.reshape(-1)
-        encoded_D: Floats = np.dot(weights_X, self._gather(id_, start).reshape(len(weights_X), -1))
-        return encoded_D
+            distances_TS = np.arange(start, stop)[:, None] - np.arange(stop)
+            weights_NTS -= (attention.nearness * distances_TS).astype(weights_NTS.dtype)
+        for number in range(length - 1):
+            weights_NTS[:, number, start + number + 1 :] = -np.inf
+        weights_NTS -= np.maximum.reduce(weights_NTS, axis=2, keepdims=True)
+        np.exp(weights_NTS, out=weights_NTS)
+        weights_NTS *= self._network.scale / np.add.reduce(weights_NTS, axis=2, keepdims=True)
+        weights_TX = weights_NTS.transpose(1, 2, 0).reshape(length, -1)
+        senses_XD = self._gather(ids_T, start).reshape(weights_TX.shape[1], -1)
+        if length == 1:
+            return np.dot(weights_TX[0], senses_XD)[None]
+        # With the threads of PyTorch, as the other products of several rows.
+        encoded_TD: Floats = (torch.from_numpy(weights_TX) @ torch.from_numpy(senses_XD)).numpy()
+        return encoded_TD
 
-    def _gather(self, id_: int, start: int) -> Floats:
-        """Return the sense vectors (S, N, D) of the first row up to the position `start`, which has this token."""
-        self._table_rows_RS[0, start] = row = self._senses.row(id_)
-        stop = start + 1
+    def _gather(self, ids_T: Ints, start: int) -> Floats:
+        """Return the sense vectors (S, N, D) of the first row, whose positions from `start` on have these tokens."""
+        stop = start + len(ids_T)
+        rows_T = [self._senses.row(id_) for id_ in ids_T.tolist()]
+        self._table_rows_RS[0, start:stop] = torch.tensor(rows_T)
         if stop > len(self._gathered_SND):
             gathered = self._gathered_SND.new_empty(self._keys.positions, *self._gathered_SND.shape[1:])
             gathered[: self._gathered] = self._gathered_SND[: self._gathered]
@@ -120,7 +127,7 @@ class BackpackStep:
             missing = slice(self._gathered, start)
             self._gathered_SND[missing] = self._senses.values[self._table_rows_RS[0, missing]]
         gathered_SND: Floats = self._gathered_SND[:stop].numpy()
-        gathered_SND[start] = self._senses.arrays[row]
+        gathered_SND[start:] = self._senses.arrays[rows_T]
         self._gathered = stop
         return gathered_SND
 

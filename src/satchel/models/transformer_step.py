@@ -1,12 +1,13 @@
 """Inference-only forward pass of a Transformer with a preallocated KV cache.
 
-`extend` computes several rows or positions in PyTorch, `extend_one` a single position of a single row in NumPy, with
-the same parameters and the same cache: for one row, the overhead of PyTorch's operations exceeds their arithmetic.
+`extend` computes several rows in PyTorch, `extend_row` a few positions of a single row in NumPy, with the same
+parameters and the same cache: for one row, the overhead of PyTorch's operations exceeds their arithmetic.
 Shapes: B consecutive rows, T new positions, S positions of the cache, D width, H heads, K width of queries and keys,
 V width of values, F hidden width.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,12 +90,15 @@ class TransformerStep:
             x_BTD = layer.extend(x_BTD, keys_RHSK[rows], values_RHSV[rows], part, mask)
         return self._norm(x_BTD)
 
-    def extend_one(self, x_D: Floats, start: int) -> Floats:
-        """Return the output (D) for the position `start` of the first row, whose keys and values are written."""
-        x_D = x_D.copy() if self._positions is None else x_D + self._positions(start, 1)[0].detach().numpy()
+    def extend_row(self, x_TD: Floats, start: int) -> Floats:
+        """Return the outputs (T, D) for the positions of the first row from `start` on; keys and values are written."""
+        if self._positions is None:
+            x_TD = x_TD.copy()
+        else:
+            x_TD = x_TD + self._positions(start, len(x_TD)).detach().numpy().astype(x_TD.dtype, copy=False)
         for layer, keys_HSK, values_HSV in zip(self._layers, self._keys.arrays, self._values.arrays, strict=True):
-            layer.extend_one(x_D, keys_HSK, values_HSV, start)
-        return self._norm.vector(x_D, x_D)
+            layer.extend_row(x_TD, keys_HSK, values_HSV, start)
+        return self._norm.rows(x_TD, np.empty_like(x_TD))
 
 
 class Span:
@@ -155,11 +159,12 @@ class _Layer:
             self._factors_2K[0] *= attention.factor
             self.scale = 1.0
         self._cosines_S21K = self._sines_S21K = None
-        self._tables: list[tuple[Floats, Floats]] = []  # cosines and sines of each position
+        self._cosines_array = self._sines_array = None
         # Unit vectors have bounded scores, whose exponentials are finite without subtraction of the maximum.
         bound = float(self._factors_2K.abs().amax(dim=1).prod()) * key_width
         self._is_bounded = self._unit is not None and self._slopes_H11 is None and bound < MAX_EXPONENT
-        self._memory = _Memory(self.widths, settings, attention.project.weight.detach().numpy().dtype)
+        self._width, self._memories = settings.width, dict[int, _Memory]()
+        self._ones_S = np.ones(settings.context, attention.project.weight.detach().numpy().dtype)
 
     # --- rotation of queries and keys
 
@@ -173,7 +178,8 @@ class _Layer:
             exchanged_2K = factors_2K.unflatten(1, (2, -1)).flip(1).flatten(1)
             self._cosines_S21K = cosines_SK[:, None, None] * factors_2K[:, None]
             self._sines_S21K = sines_SK[:, None, None] * exchanged_2K[:, None]
-            self._tables = list(zip(self._cosines_S21K.numpy(), self._sines_S21K.unflatten(-1, (2, -1)).numpy(), strict=True))
+            self._cosines_array = self._cosines_S21K.numpy()
+            self._sines_array = self._sines_S21K.unflatten(-1, (2, -1)).numpy()
         elif self._unit is not None:
             self._cosines_S21K = factors_2K[None, :, None].expand(len(cosines_SK), -1, -1, -1)
 
@@ -234,60 +240,65 @@ class _Layer:
                 return F.silu(gate) * value
         return hidden
 
-    # --- one position of one row
+    # --- positions of one row
 
-    def extend_one(self, x_D: Floats, keys_HSK: Floats, values_HSV: Floats, start: int) -> None:
-        """Add the updates of the layer to the vector x in place; write its key and value to the cache."""
-        memory, stop = self._memory, start + 1
-        memory.projected[:] = self._project.vector(self._norms[0].vector(x_D, memory.normed_D))
-        both_2HK = self._rotate_one(memory, start)
-        keys_HSK[:, start] = both_2HK[1]
-        values_HSV[:, start] = memory.values_HV
-        weights_HS = np.matmul(keys_HSK[:, :stop], both_2HK[0, :, :, None])[:, :, 0]
+    def extend_row(self, x_TD: Floats, keys_HSK: Floats, values_HSV: Floats, start: int) -> None:
+        """Add the updates of the layer to the vectors x in place; write their keys and values to the cache."""
+        length, stop = len(x_TD), start + len(x_TD)
+        memory = self._memories.get(length) or self._new_memory(length)
+        memory.projected_TX[:] = self._project.rows(self._norms[0].rows(x_TD, memory.normed_TD))
+        both_T2HK = self._rotate_row(memory, start)
+        keys_HSK[:, start:stop] = both_T2HK[:, 1].swapaxes(0, 1)
+        values_HSV[:, start:stop] = memory.values_HTV
+        weights_HTS = np.matmul(both_T2HK[:, 0].swapaxes(0, 1), keys_HSK[:, :stop].swapaxes(1, 2))
         if self.scale != 1.0:
-            weights_HS *= self.scale
+            weights_HTS *= self.scale
         if self._slopes_H11 is not None:
-            weights_HS -= self._slopes_H11.numpy()[:, 0] * np.arange(start, -1, -1, dtype=weights_HS.dtype)
+            distances_TS = np.arange(start, stop)[:, None] - np.arange(stop)
+            weights_HTS -= self._slopes_H11.numpy() * distances_TS.astype(weights_HTS.dtype)
+        for number in range(length - 1):
+            weights_HTS[:, number, start + number + 1 :] = -np.inf
         # The softmax, whose division follows the weighted sum of the values.
         if not self._is_bounded:
-            weights_HS -= np.maximum.reduce(weights_HS, axis=1, keepdims=True)
-        np.exp(weights_HS, out=weights_HS)
-        np.matmul(weights_HS[:, None], values_HSV[:, :stop], out=memory.outputs_H1V)
-        np.divide(memory.outputs_HV, weights_HS.dot(memory.ones_S[:stop])[:, None], out=memory.outputs_HV)
-        x_D += self._out.vector(memory.outputs)
-        hidden_F = self._widen.vector(self._norms[1].vector(x_D, memory.normed_D))
-        x_D += self._narrow.vector(activate(hidden_F, self._activation))
+            weights_HTS -= np.maximum.reduce(weights_HTS, axis=2, keepdims=True)
+        np.exp(weights_HTS, out=weights_HTS)
+        np.matmul(weights_HTS, values_HSV[:, :stop], out=memory.outputs_HTV)
+        np.divide(memory.outputs_HTV, weights_HTS.dot(self._ones_S[:stop])[..., None], out=memory.outputs_HTV)
+        x_TD += self._out.rows(memory.outputs_HTV.swapaxes(0, 1).reshape(length, -1))
+        hidden_TF = self._widen.rows(self._norms[1].rows(x_TD, memory.normed_TD))
+        x_TD += self._narrow.rows(activate(hidden_TF, self._activation))
 
-    def _rotate_one(self, memory: "_Memory", position: int) -> Floats:
+    def _rotate_row(self, memory: "_Memory", start: int) -> Floats:
         if self._unit is not None:
-            self._unit.unit_vectors(memory.both_NK)
-        if self._tables:
-            cosines_21K, sines_212K = self._tables[position]
-            np.multiply(memory.exchanged_2H2K, sines_212K, out=memory.products_2H2K)
-            np.multiply(memory.both_2HK, cosines_21K, out=memory.rotated_2HK)
-            return np.add(memory.rotated_2HK, memory.products_2HK, out=memory.rotated_2HK)
+            self._unit.unit_vectors(memory.both_TNK)
+        if self._sines_array is not None and self._cosines_array is not None:
+            positions = slice(start, start + len(memory.both_T2HK))
+            np.multiply(memory.exchanged_T2H2K, self._sines_array[positions], out=memory.products_T2H2K)
+            np.multiply(memory.both_T2HK, self._cosines_array[positions], out=memory.rotated_T2HK)
+            return np.add(memory.rotated_T2HK, memory.products_T2HK, out=memory.rotated_T2HK)
         if self._unit is not None:
-            return np.multiply(memory.both_2HK, self._factors_2K.numpy()[:, None], out=memory.rotated_2HK)
-        return memory.both_2HK
+            return np.multiply(memory.both_T2HK, self._factors_2K.numpy()[:, None], out=memory.rotated_T2HK)
+        return memory.both_T2HK
+
+    def _new_memory(self, length: int) -> "_Memory":
+        memory = self._memories[length] = _Memory(length, self.widths, self._width, self._ones_S.dtype)
+        return memory
 
 
 class _Memory:
-    """Arrays for the values of `extend_one`, and views of them."""
+    """Arrays for the values of `extend_row` at T positions, and views of them."""
 
-    def __init__(self, widths: tuple[int, int, int], settings: TransformerSettings, dtype: npt.DTypeLike) -> None:
+    def __init__(self, length: int, widths: tuple[int, int, int], width: int, dtype: Any) -> None:
         heads, key_width, value_width = widths
         count = 2 * heads * key_width
-        self.normed_D = np.empty(settings.width, dtype)
-        self.projected = projected = np.empty(count + heads * value_width, dtype)
-        self.both_2HK = projected[:count].reshape(2, heads, key_width)
-        self.both_NK = projected[:count].reshape(2 * heads, key_width)
-        self.values_HV = projected[count:].reshape(heads, value_width)
-        self.rotated_2HK, self.products_2HK = np.empty_like(self.both_2HK), np.empty_like(self.both_2HK)
+        self.normed_TD = np.empty((length, width), dtype)
+        self.projected_TX = np.empty((length, count + heads * value_width), dtype)
+        self.both_T2HK = self.projected_TX[:, :count].reshape(length, 2, heads, key_width)
+        self.both_TNK = self.projected_TX[:, :count].reshape(length, 2 * heads, key_width)
+        self.values_HTV = self.projected_TX[:, count:].reshape(length, heads, value_width).swapaxes(0, 1)
+        self.rotated_T2HK, self.products_T2HK = (np.empty((length, 2, heads, key_width), dtype) for _ in range(2))
         if key_width % 2 == 0:
-            halves = 2, heads, 2, key_width // 2
-            self.exchanged_2H2K = self.both_2HK.reshape(halves)[:, :, ::-1]
-            self.products_2H2K = self.products_2HK.reshape(halves)
-        self.outputs = np.empty(heads * value_width, dtype)
-        self.outputs_HV = self.outputs.reshape(heads, value_width)
-        self.outputs_H1V = self.outputs_HV[:, None]
-        self.ones_S = np.ones(settings.context, dtype)
+            halves = length, 2, heads, 2, key_width // 2
+            self.exchanged_T2H2K = self.both_T2HK.reshape(halves)[..., ::-1, :]
+            self.products_T2H2K = self.products_T2HK.reshape(halves)
+        self.outputs_HTV = np.empty((heads, length, value_width), dtype)

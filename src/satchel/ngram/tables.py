@@ -21,6 +21,8 @@ Ints = npt.NDArray[np.int64]
 BLOCK = 1 << 20
 # Lookups of more keys than this are deduplicated first.
 DEDUPLICATE_ABOVE = 256
+# Maximum number of rows or tokens that are looked up one by one.
+FEW = 16
 HIGHEST_ORDER = 10
 
 
@@ -131,6 +133,8 @@ class Table:
 
     def advance(self, ids_BT: Ids, state: Ints) -> Ints:
         """Return the state after these tokens."""
+        if ids_BT.size <= FEW:
+            return self._advance_few(np.asarray(ids_BT), state)
         # Only the last order - 1 tokens are used.
         for tokens in np.asarray(ids_BT, np.int64)[:, max(0, ids_BT.shape[1] - self.order + 1) :].T:
             following = np.full_like(state, -1)
@@ -141,9 +145,51 @@ class Table:
             state = following
         return state
 
+    def _advance_few(self, ids_BT: Ids, state: Ints) -> Ints:
+        """Return the state after these tokens, by lookups of single n-grams: arrays of few rows are slower."""
+        after = np.full_like(state, -1)
+        for number, (ids, rows) in enumerate(zip(ids_BT.tolist(), state.tolist(), strict=True)):
+            current = tuple(rows)
+            for id_ in ids:
+                current = self.advance_one(current, id_)
+            after[number] = current
+        return after
+
+    def advance_one(self, state: tuple[int, ...], id_: int) -> tuple[int, ...]:
+        """Return the state of one row after a token."""
+        if not state:
+            return state
+        rows = [id_]
+        for level, row in zip(self.levels[1:], state[:-1], strict=False):
+            rows.append(-1 if row < 0 else _find_key(level.keys, row * self.size + id_))
+        return tuple(rows)
+
+    def _distribution_one(self, state: Ints) -> Floats:
+        """Return the (V) next-token probabilities of one row."""
+        rows = state.tolist()
+        # Per order, the product of the back-off weights of the longer contexts in the table.
+        factors = [1.0] * self.order
+        for n in range(self.order, 1, -1):
+            row = rows[n - 2]
+            factors[n - 2] = factors[n - 1] * float(self.levels[n - 2].weights[row]) if row >= 0 else factors[n - 1]
+        probabilities_V: Floats = self.levels[0].probabilities * factors[0]
+        for n in range(2, self.order + 1):
+            if rows[n - 2] >= 0:
+                level, part = self.levels[n - 1], self._continuations(n, rows[n - 2])
+                probabilities_V[level.keys[part] % self.size] = level.probabilities[part] * factors[n - 1]
+        return probabilities_V
+
+    def _continuations(self, n: int, row: int) -> slice:
+        """Return the n-grams whose context is a row of order n - 1."""
+        keys = self.levels[n - 1].keys
+        return slice(int(keys.searchsorted(row * self.size)), int(keys.searchsorted((row + 1) * self.size)))
+
     def distribution(self, state: Ints) -> Floats:
         """Return the (B, V) next-token probabilities."""
         batch = len(state)
+        if batch <= FEW:
+            rows = [self._distribution_one(row) for row in state]
+            return np.stack(rows) if rows else np.empty((0, self.size))
         # Per order, the product of the back-off weights of the longer contexts in the table.
         factors = np.ones((batch, self.order))
         for n in range(self.order, 1, -1):
@@ -163,16 +209,14 @@ class Table:
             probabilities_BV[rows, next_tokens] = level.probabilities[entries] * factors[rows, n - 1]
         return probabilities_BV
 
-    def most_probable(self, ids: Sequence[int]) -> int:
-        """Return the most probable token after these ids among those that follow their longest n-gram in the table."""
-        state = self.advance(np.array([ids]), self.start(1))[0]
+    def most_probable(self, state: tuple[int, ...]) -> int:
+        """Return the most probable token among those that follow the longest n-gram of a state in the table."""
         for n in range(self.order, 1, -1):
             if state[n - 2] < 0:
                 continue
-            level = self.levels[n - 1]
-            low, high = np.searchsorted(level.keys, np.array([0, 1]) * self.size + state[n - 2] * self.size)
-            if high > low:
-                return int(level.keys[low + level.probabilities[low:high].argmax()] % self.size)
+            level, part = self.levels[n - 1], self._continuations(n, state[n - 2])
+            if part.stop > part.start:
+                return int(level.keys[part.start + int(level.probabilities[part].argmax())] % self.size)
         return int(self.levels[0].probabilities.argmax())
 
     # --- serialisation
@@ -241,6 +285,12 @@ class TableDecoder:
 
     def keep(self, rows: Ids) -> None:
         self._states = [self._states[-1][np.asarray(rows, np.int64)]]
+
+
+def _find_key(keys: Ints, wanted: int) -> int:
+    """Return the row of a key, -1 if it is not in the table."""
+    row = int(keys.searchsorted(wanted))
+    return row if row < len(keys) and keys[row] == wanted else -1
 
 
 def _search(keys: Ints, wanted: Ints) -> Ints:

@@ -68,6 +68,13 @@ class InferenceLinear:
             np.add(self._output, self._bias_array, out=self._output)
         return self._output
 
+    def rows(self, x_TI: Floats) -> Floats:
+        """Return the products (T, O) with one or more vectors. With one, the array is used again by the next call."""
+        if len(x_TI) == 1:
+            return self.vector(x_TI[0])[None]
+        products: Floats = self(torch.from_numpy(x_TI)).numpy()
+        return products
+
     def __call__(self, x: Tensor, post: PostOp = "none", residual: Tensor | None = None) -> Tensor:
         """Return post(x W' + b), or with a residual its sum with x W' + b."""
         if not self._uses_layout(x):
@@ -128,8 +135,12 @@ class LowPrecisionLinear:
 
     def vector(self, x_I: Floats) -> Floats:
         """Return the product with one vector."""
-        product: Floats = self(torch.from_numpy(x_I)[None])[0].numpy()
-        return product
+        return self.rows(x_I[None])[0]
+
+    def rows(self, x_TI: Floats) -> Floats:
+        """Return the products (T, O) with one or more vectors."""
+        products: Floats = self(torch.from_numpy(x_TI)).numpy()
+        return products
 
 
 def new_linear(
@@ -181,14 +192,29 @@ class InferenceNorm:
             np.add(out_W, self._bias_array, out=out_W)
         return out_W
 
-    def unit_vectors(self, x_NW: Floats) -> None:
-        """Normalise several vectors in place, without the learned factors."""
+    def rows(self, x_TW: Floats, out_TW: Floats) -> Floats:
+        """Write the normalised vectors to `out_TW` and return them."""
+        if self._kind is None:
+            return x_TW
+        if len(x_TW) == 1:  # with fewer operations on arrays
+            self.vector(x_TW[0], out_TW[0])
+            return out_TW
+        out_TW[:] = x_TW
+        self.unit_vectors(out_TW)
+        if self._weight_array is not None:
+            out_TW *= self._weight_array
+        if self._bias_array is not None:
+            out_TW += self._bias_array
+        return out_TW
+
+    def unit_vectors(self, x: Floats) -> None:
+        """Normalise vectors (..., W) in place, without the learned factors."""
         if self._kind == "layer":
-            x_NW -= x_NW.dot(self._mean_W)[:, None]
-        variances_N = (x_NW * x_NW).dot(self._mean_W)
-        variances_N += self._eps
-        np.sqrt(variances_N, out=variances_N)
-        x_NW /= variances_N[:, None]
+            x -= x.dot(self._mean_W)[..., None]
+        variances = (x * x).dot(self._mean_W)
+        variances += self._eps
+        np.sqrt(variances, out=variances)
+        x /= variances[..., None]
 
 
 def _has_onednn() -> bool:

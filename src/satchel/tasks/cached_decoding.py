@@ -22,6 +22,8 @@ from satchel.nn.inference_layers import DecodingPrecision, Floats, new_linear
 from satchel.nn.sites import Site
 from satchel.predictor import Ids, Logits, checked
 
+# Maximum number of new tokens of a single row that are computed in NumPy.
+ROW_POSITIONS = 16
 # Maximum number of tokens of the prompts that are encoded at once.
 PROMPT_TOKENS = 1 << 12
 # Maximum number of tokens of a prompt that are encoded at once: a signal is handled between two parts.
@@ -40,8 +42,8 @@ class Step(Protocol):
     def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
         """Return the encodings (B, T, D) of new tokens of the rows from `first` on."""
 
-    def extend_one(self, id_: int, start: int) -> Floats:
-        """Return the encoding (D) of a new token of the first row."""
+    def extend_row(self, ids_T: Ints, start: int) -> Floats:
+        """Return the encodings (T, D) of a few new tokens of the first row."""
 
 
 class _TokenStep:
@@ -55,8 +57,8 @@ class _TokenStep:
     def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
         return self._step.extend(self._embedding_VD[torch.from_numpy(ids_BT)], first, starts_B)
 
-    def extend_one(self, id_: int, start: int) -> Floats:
-        return self._step.extend_one(self._embedding_VD[id_].numpy(), start)
+    def extend_row(self, ids_T: Ints, start: int) -> Floats:
+        return self._step.extend_row(self._embedding_VD.numpy()[ids_T], start)
 
 
 def new_step(network: nn.Module, encoder: CausalEncoder, precision: DecodingPrecision = "float32") -> Step | None:
@@ -91,7 +93,7 @@ class CachedDecoder:
     ) -> None:
         self._network, self._step, self._context = network, step, context
         self._head = new_linear(head_weight, precision=precision)
-        # Encodings of the last scores: (B, D) or (B, T, D), of a single row in NumPy (D).
+        # Encodings of the last scores, (B, D) or (B, T, D).
         self._encoded: Tensor | Floats = head_weight.detach()[:0]
         # Tokens and lengths of the windows of all rows.
         self._ids_BW = np.empty((0, context), np.int64)
@@ -103,7 +105,7 @@ class CachedDecoder:
     @property
     def encoded(self) -> Tensor:
         """The encodings of the last scores, (B, D) or (B, T, D)."""
-        return self._encoded if isinstance(self._encoded, Tensor) else torch.from_numpy(self._encoded)[None]
+        return self._encoded if isinstance(self._encoded, Tensor) else torch.from_numpy(self._encoded)
 
     @property
     def rows(self) -> int:
@@ -125,25 +127,18 @@ class CachedDecoder:
         return self._logits(torch.cat(encoded))
 
     def step(self, ids_B: Ids) -> Logits:
-        if self.rows != 1:
-            return self._last(self.extend(np.asarray(ids_B)[:, None]))
-        # A single row is computed in NumPy, without the overhead of a batch.
-        self._before = None
-        self._slide_full_windows()
-        start, id_ = int(self._lengths_B[0]), int(ids_B[0])
-        self._step.allocate(1, start + 1)
-        self._encoded = encoded_D = self._step.extend_one(id_, start)
-        self._ids_BW[0, start] = id_
-        self._lengths_B[0] = start + 1
-        return checked(self._head.vector(encoded_D).copy())[None]
+        return self._last(self.extend(np.asarray(ids_B)[:, None]))
 
     def extend(self, ids_BT: Ids) -> Logits:
         new_BT: Ints = np.asarray(ids_BT, np.int64)
         before = self._ids_BW, self._lengths_B, new_BT
-        has_room = self.room is None or self.room >= new_BT.shape[1]
+        has_room = self._context - int(self._lengths_B.max()) >= new_BT.shape[1]
         # A window that slides changes the positions of the following tokens: they are encoded one by one.
         parts = [new_BT] if has_room else np.split(new_BT, new_BT.shape[1], axis=1)
-        logits_BTV = self._logits(torch.cat([self._extend(part_BT) for part_BT in parts], dim=1))
+        if len(new_BT) == 1 and max(part_BT.shape[1] for part_BT in parts) <= ROW_POSITIONS:
+            logits_BTV = self._row_logits(parts)
+        else:
+            logits_BTV = self._logits(torch.cat([self._extend(part_BT) for part_BT in parts], dim=1))
         self._before = before
         return logits_BTV
 
@@ -164,6 +159,19 @@ class CachedDecoder:
         with self._inference():
             self._step.select(rows, int(self._lengths_B.max(initial=0)))
 
+    def _row_logits(self, parts: list[Ints]) -> Logits:
+        """Return the logits (1, T, V) after new tokens of a single row, in NumPy without the overhead of a batch."""
+        encoded: list[Floats] = []
+        for part_1T in parts:
+            self._slide_full_windows()
+            start = int(self._lengths_B[0])
+            self._step.allocate(1, start + part_1T.shape[1])
+            encoded.append(self._step.extend_row(part_1T[0], start))
+            self._append(part_1T)
+        encoded_TD = encoded[0] if len(encoded) == 1 else np.concatenate(encoded)
+        self._encoded = encoded_TD[None]
+        return checked(self._head.rows(encoded_TD).copy()[None])
+
     @contextlib.contextmanager
     def _inference(self) -> Iterator[None]:
         """Run the block without gradients. In inference mode, later steps could not write to the cache."""
@@ -180,10 +188,9 @@ class CachedDecoder:
         return encoded_BTD
 
     def _append(self, ids_BT: Ints) -> None:
-        """Add tokens to copies of the windows: `rewind` needs those before."""
-        self._ids_BW = self._ids_BW.copy()
-        for offset, ids_B in enumerate(ids_BT.T):
-            self._ids_BW[np.arange(self.rows), self._lengths_B + offset] = ids_B
+        """Add tokens to the windows."""
+        for row, (ids_T, length) in enumerate(zip(ids_BT, self._lengths_B.tolist(), strict=True)):
+            self._ids_BW[row, length : length + len(ids_T)] = ids_T
         self._lengths_B = self._lengths_B + ids_BT.shape[1]
 
     def _slide_full_windows(self) -> None:
@@ -225,6 +232,6 @@ class CachedDecoder:
         return checked(self._head(encoded).numpy())
 
     def _last(self, logits_BTV: Logits) -> Logits:
-        self._encoded = self.encoded[:, -1]
+        self._encoded = self._encoded[:, -1]
         logits_BV: Logits = logits_BTV[:, -1]
         return logits_BV
