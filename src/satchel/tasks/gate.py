@@ -5,6 +5,8 @@ gate trained there would give it too much weight.
 Shapes: N positions, D width.
 """
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -29,6 +31,16 @@ class Gate(nn.Module):
     def forward(self, encoded: Tensor) -> Tensor:
         """Return the gate's logits (...) at encodings (..., D); the network's weight is their sigmoid."""
         return self.gate(self.linear(encoded).squeeze(-1))
+
+    def logits(self, encoded: Tensor) -> npt.NDArray[np.float64]:
+        """Return the gate's logits (...) in NumPy, whose overhead is smaller for the encodings of a decoding step."""
+        if self.gate.is_hooked:
+            with torch.inference_mode():
+                hooked: npt.NDArray[np.float64] = self(encoded).cpu().double().numpy()
+            return hooked
+        weight, bias = (part.detach().cpu().double().numpy() for part in (self.linear.weight, self.linear.bias))
+        logits: npt.NDArray[np.float64] = encoded.detach().cpu().double().numpy().dot(weight[0]) + bias
+        return logits
 
     def fit(self, encoded_ND: Tensor, network_logprobs_N: Tensor, ngram_logprobs_N: Tensor) -> None:
         """Set the parameters that maximise the log-likelihood of the interpolation, minus the L2 penalty.

@@ -306,11 +306,12 @@ class NetworkPredictor:
         if self.network.ngram is None:
             return decoder
 
+        gate = self.network.gate
+        assert gate is not None
+
         def combine(probabilities: list[Logits]) -> Logits:
-            with inference(self.network):
-                logits = self._gate_logits(decoder.encoded)[..., None]
             # The weight of the n-gram model, 1 - sigmoid(logits).
-            weights = np.exp(-np.logaddexp(0, logits))
+            weights = np.exp(-np.logaddexp(0, gate.logits(decoder.encoded)))[..., None]
             mixture: Logits = (1 - weights) * probabilities[0]
             mixture += weights * probabilities[1]
             return mixture
