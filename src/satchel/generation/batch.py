@@ -61,7 +61,8 @@ class Continuation:
     speculative: bool = False
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
-    draft_state: State | None = None  # of the n-gram model that proposes tokens, after the appended tokens
+    # State of the n-gram model that proposes tokens, after the appended tokens; None after a step without proposals.
+    draft_state: State | None = None
 
     def __post_init__(self) -> None:
         sampling, tokenizer = self.request.sampling, self.tokenizer
@@ -180,6 +181,8 @@ class DecodingBatch:
         chosen = self._remove_finished()
         if chosen:
             self._scores_BV = self._decoder.step(np.array(chosen))
+        for row in self._rows:
+            row.draft_state = None
 
     def _remove_finished(self) -> list[int]:
         """Remove finished continuations, and return the chosen tokens of the others, which are to be appended."""
@@ -230,7 +233,7 @@ class DecodingBatch:
         chosen = self._remove_finished()
         proposals = []
         for row, id_ in zip(self._rows, chosen, strict=True):
-            new_ids = [*row.history.prompt.tolist(), *row.ids] if row.draft_state is None else [id_]
+            new_ids = row.history.last(self._drafter.context) if row.draft_state is None else [id_]
             row.draft_state = self._drafter.advance(row.draft_state or self._drafter.start, new_ids)
             proposals.append(self._drafter.propose(row.draft_state, count))
         ids_BT = np.array([[id_, *proposed] for id_, proposed in zip(chosen, proposals, strict=True)])
@@ -245,7 +248,9 @@ class DecodingBatch:
                 if token.finish is not None or accepted == count or token.id != proposed[accepted]:
                     break
                 accepted += 1
-            row.draft_state = self._drafter.advance(row.draft_state, proposed[:accepted]) if accepted else row.draft_state
+            row.draft_state = (
+                self._drafter.advance(row.draft_state, proposed[:accepted]) if accepted else row.draft_state
+            )
             self._chosen.append(token.id)
             rewinds.append(count - accepted)
             self._drafter.adapt(accepted, count)

@@ -49,6 +49,7 @@ class Drafter:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self.context = table.order - 1  # number of tokens that a proposal depends on
         self._next: dict[State, tuple[int, State]] = {}
         self.start: State = tuple(table.start(1)[0].tolist())
         self.count = FIRST_PROPOSALS
