@@ -9,8 +9,8 @@ import pytest
 import satchel
 from satchel.data.tagged import tokenize_tagged
 from satchel.errors import DataError, RunError, SettingsError
-from satchel.inspection.targets import next_token
 from satchel.text.display import SPECIAL, visible
+from satchel.text.token_names import next_token
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.windows import Window
 from tests.inspection.conftest import count_ngrams, train

@@ -155,3 +155,25 @@ def test_a_network_with_values_that_are_not_finite_is_refused(value: float) -> N
         predictor.network.head.weight[3] = value
     with pytest.raises(NonFiniteError):
         predictor.decoder().join([np.array([END])])
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_cached_equals_uncached_decoding_in_single_precision(name: str) -> None:
+    predictor = NetworkPredictor(LanguageNetwork(make(name)).float().eval(), END)
+    for case in range(20):
+        rng, decoder = np.random.default_rng(case), predictor.decoder()
+        prompts = [np.append(END, rng.integers(0, END, rng.integers(0, 20))) for _ in range(rng.integers(1, 4))]
+        logits_BTV = decoder.join(prompts)[:, None]
+        history = [[Row(tuple(prompt.tolist()), {16: min(16, len(prompt))}) for prompt in prompts]]
+        for count in rng.integers(1, 5, 3):
+            ids_BT = rng.integers(0, END, (len(prompts), count))
+            logits_BTV = decoder.step(ids_BT[:, 0])[:, None] if count == 1 else decoder.extend(ids_BT)
+            for ids_B in ids_BT.T:
+                history.append([row.append(id_) for row, id_ in zip(history[-1], ids_B.tolist(), strict=True)])
+        for logits_BV, rows in zip(logits_BTV.swapaxes(0, 1), history[-logits_BTV.shape[1] :], strict=True):
+            for logits_V, row in zip(logits_BV, rows, strict=True):
+                length = row.lengths[16] if predictor.window else len(row.ids)
+                with torch.no_grad():
+                    expected_V = predictor.network(torch.tensor([row.ids[-length:]]))[0, -1].numpy()
+                assert np.abs(logits_V - expected_V).max() <= 1e-5 * np.abs(expected_V).max()
+                assert expected_V.max() - expected_V[logits_V.argmax()] <= 1e-5

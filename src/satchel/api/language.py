@@ -18,8 +18,10 @@ from satchel.evaluation import comparison
 from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.likelihood import Likelihood, TextLikelihood, likelihood, text_likelihoods
 from satchel.evaluation.recall import Distance, recall
-from satchel.generation.decoding import Sample, continue_text
+from satchel.generation.batch import GeneratedToken, generate_tokens
+from satchel.generation.decoding import Sample, continue_text, sample_requests
 from satchel.generation.sampling import Sampling
+from satchel.generation.speculation import draft_table
 from satchel.ngram import arpa
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
@@ -28,6 +30,7 @@ from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import Token, visible
 from satchel.text.reading import Corpus, pieces_of
+from satchel.text.token_names import next_token
 from satchel.text.windows import Window, pair_notes, select_window, whole_window
 from satchel.training.defaults import MOST_COUNTED, ngram_order
 
@@ -91,12 +94,18 @@ class TextScore:
 
 @dataclass(frozen=True)
 class Generation:
-    """Continuations of a prompt."""
+    """Continuations of a prompt. `notes` name tokens of `logit_bias` whose text equals several tokens."""
 
     prompt: str
     samples: tuple[Sample, ...]
     tokens_per_second: float
     window: Window  # tokens of the prompt that the first token is predicted from
+    notes: tuple[str, ...] = ()
+
+    @property
+    def speculative(self) -> bool:
+        """Whether speculative decoding has been used."""
+        return any(sample.speculative for sample in self.samples)
 
     @property
     def text(self) -> str:
@@ -281,11 +290,12 @@ class LanguageModel(Model):
         on_text: Callable[[str], None] = lambda text: None,
         **options: Any,
     ) -> Generation:
-        """Return continuations of a prompt. Options are those of Sampling: tokens, temperature, top_k, seed, ...
+        """Return continuations of a prompt. Options are the fields of `Sampling`: tokens, temperature, top_k, seed, ...
 
-        `on_text` receives the text of the first continuation after each token.
+        The keys of `logit_bias` are token ids or texts of tokens. `on_text` receives the text of the first continuation
+        after each token.
         """
-        sampling = config.build(Sampling, options)
+        sampling, notes = self._sampling(options)
         began = time.perf_counter()
         ids_T = self._prefix_ids(prompt)
         samples = continue_text(
@@ -299,7 +309,31 @@ class LanguageModel(Model):
         )
         tokens = sum(len(sample.ids) for sample in samples)
         rate = tokens / max(time.perf_counter() - began, 1e-9)
-        return Generation(prompt, tuple(samples), rate, select_window(len(ids_T), self._context))
+        return Generation(prompt, tuple(samples), rate, select_window(len(ids_T), self._context), tuple(notes))
+
+    def stream(self, prompt: str = "", **options: Any) -> Iterator[GeneratedToken]:
+        """Return an iterator over the tokens of continuations of a prompt, which generates each when it is requested.
+
+        Options are those of `generate`. A token has the attributes `text`, `id`, `logprob`, `finish` (None before the
+        last token) and `sample` (the number of the continuation).
+        """
+        sampling, _ = self._sampling({"logprobs": 0, **options})
+        return generate_tokens(self.predictor, self.tokenizer, sample_requests(self.tokenizer, prompt, sampling))
+
+    def _sampling(self, options: Mapping[str, Any]) -> tuple[Sampling, list[str]]:
+        """Return the settings of generation, and notes on the tokens of `logit_bias`."""
+        notes: list[str] = []
+        bias = options.get("logit_bias")
+        if isinstance(bias, Mapping):
+            ids = {next_token(self.tokenizer, token, notes, single=True): value for token, value in bias.items()}
+            options = {**options, "logit_bias": ids}
+        sampling = config.build(Sampling, options)
+        if sampling.speculative == "on" and draft_table(self.predictor) is None:
+            raise SettingsError(
+                "speculative: found on, but the run has no n-gram model that could propose tokens",
+                "use auto or off, or train a network with --set model.ngram=5",
+            )
+        return sampling, notes
 
     def export_arpa(self, path: str | Path, *, progress: Progress = silent) -> Path:
         """Write an n-gram model as an ARPA file and return its path."""

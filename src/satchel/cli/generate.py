@@ -1,15 +1,19 @@
 """`satchel generate`: sample continuations of a prompt."""
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from satchel.cli.options import AsJson, Run, SamplingSeed, Temperature, TopK, TopP, read_text
-from satchel.cli.output import Progress, emit_json, message, print
+from satchel.cli.output import TEXT, TOKEN, Progress, emit_json, message, print, print_table
+from satchel.errors import SettingsError
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api import LanguageModel
     from satchel.api.language import Generation
+    from satchel.generation.decoding import Sample
 
 
 def generate(
@@ -22,19 +26,51 @@ def generate(
     min_p: Annotated[
         float | None, Option(help="Sample from tokens with at least P times the probability of the most probable one.")
     ] = None,
+    typical_p: Annotated[
+        float | None,
+        Option(help="Sample from the tokens whose surprisal is closest to the entropy, with the probability mass P."),
+    ] = None,
+    repetition_penalty: Annotated[
+        float,
+        Option(help="Divide positive logits of tokens that have occurred by this factor, multiply negative ones."),
+    ] = 1.0,
+    presence_penalty: Annotated[float, Option(help="Subtract this from the logit of every generated token.")] = 0.0,
+    frequency_penalty: Annotated[
+        float, Option(help="Subtract this from the logit of a token for each time it was generated.")
+    ] = 0.0,
+    no_repeat_ngram: Annotated[
+        int, Option(metavar="N", help="Exclude tokens that repeat an n-gram of this length; 0: none.")
+    ] = 0,
+    logit_bias: Annotated[
+        list[str] | None,
+        Option(metavar="TOKEN=X", help="Add X to the logit of a token, given as text or id:N; repeatable."),
+    ] = None,
     stop: Annotated[list[str] | None, Option(help="Stop at this text; repeatable.")] = None,
     samples: Annotated[int, Option(help="Number of continuations.")] = 1,
     seed: SamplingSeed = 0,
     greedy: Annotated[bool, Option("--greedy", help="Choose the most probable token at every step.")] = False,
+    logprobs: Annotated[
+        int | None,
+        Option(metavar="N", help="Print the log-probability of each token and those of the N most probable tokens."),
+    ] = None,
+    speculative: Annotated[
+        str, Option(metavar="MODE", help="Speculative decoding with the n-gram model of the run: auto, on or off.")
+    ] = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Print one or more continuations of a prompt."""
+    """Print one or more continuations of a prompt.
+
+    The log-probabilities are those of the model, before temperature, penalties and the restriction to probable tokens.
+    """
     from satchel import api
 
     prompt = read_text(prompt, "PROMPT")
     options: dict[str, Any] = {
         "tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
-        "stop": stop or [], "samples": samples, "seed": seed, "greedy": greedy,
+        "typical_p": typical_p, "repetition_penalty": repetition_penalty, "presence_penalty": presence_penalty,
+        "frequency_penalty": frequency_penalty, "no_repeat_ngram": no_repeat_ngram,
+        "logit_bias": dict(map(_bias, logit_bias or [])), "stop": stop or [], "samples": samples, "seed": seed,
+        "greedy": greedy, "logprobs": logprobs, "speculative": speculative,
     }  # fmt: skip
     model = api.load(run, task="lm")
     if samples == 1 and not as_json:
@@ -43,14 +79,23 @@ def generate(
     with Progress() as progress:
         result = model.generate(prompt, progress=progress, **options)
     if as_json:
-        rows = [{"text": each.text, "tokens": len(each.ids), "finish": each.finish} for each in result.samples]
-        rate = round(result.tokens_per_second, 1)
-        emit_json({"prompt": prompt, "samples": rows, "tokens_per_second": rate, "window": result.window.document()})
+        emit_json(
+            {
+                "prompt": prompt,
+                "samples": [_document(model, sample, logprobs) for sample in result.samples],
+                "tokens_per_second": round(result.tokens_per_second, 1),
+                "window": result.window.document(),
+                "speculative": result.speculative,
+            }
+        )
+        message(*result.notes)
         return
     message(*_notes(result))
     for number, sample in enumerate(result.samples, start=1):
         message(f"--- sample {number} ({sample.finish})")
         print(prompt + sample.text)
+        if logprobs is not None:
+            _print_logprobs(model, sample)
 
 
 def _stream(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> None:
@@ -67,7 +112,46 @@ def _stream(model: "LanguageModel", prompt: str, options: dict[str, Any]) -> Non
     show(result.text)
     print()
     message(*_notes(result))
+    if options["logprobs"] is not None:
+        _print_logprobs(model, result.samples[0])
+
+
+def _bias(assignment: str) -> tuple[str, float]:
+    """Return the token and the value of TOKEN=X; the token may contain `=`."""
+    token, equals, value = assignment.rpartition("=")
+    if not equals or not token:
+        raise SettingsError(f"--logit-bias {assignment}: expected TOKEN=X", "for example --logit-bias the=-2")
+    try:
+        return token, float(value)
+    except ValueError:
+        raise SettingsError(f"--logit-bias {assignment}: {value!r} is not a number", "expected TOKEN=X") from None
+
+
+def _document(model: "LanguageModel", sample: "Sample", logprobs: int | None) -> dict[str, Any]:
+    document = {"text": sample.text, "tokens": len(sample.ids), "finish": sample.finish}
+    if logprobs is None:
+        return document
+    text_of = model.tokenizer.text_of
+    alternatives = [
+        [{"text": text_of(id_), "id": id_, "logprob": logprob} for id_, logprob in each] for each in sample.alternatives
+    ]
+    token_texts = model.tokenizer.tokens_of(sample.ids)
+    return {**document, "token_texts": token_texts, "logprobs": sample.logprobs, "top_logprobs": alternatives}
+
+
+def _print_logprobs(model: "LanguageModel", sample: "Sample") -> None:
+    """Print a table of the tokens of a sample with their log-probabilities and the most probable tokens."""
+    text_of = model.tokenizer.text_of
+    columns = [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), ("most probable", TEXT)]
+    rows = []
+    for id_, logprob, alternatives in zip(sample.ids, sample.logprobs, sample.alternatives, strict=True):
+        most_probable = "  ".join(
+            f"{visible(text_of(other), spaces=True)} {value:.4f}" for other, value in alternatives
+        )
+        rows.append((text_of(id_), logprob, math.exp(logprob), most_probable))
+    count = 4 if any(sample.alternatives) else 3
+    print_table(columns[:count], [row[:count] for row in rows])
 
 
 def _notes(result: "Generation") -> list[str]:
-    return [f"prompt: {note}" for note in result.window.notes]
+    return [*(f"prompt: {note}" for note in result.window.notes), *result.notes]

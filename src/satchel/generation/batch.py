@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from satchel.generation.sampling import Sampler, Sampling
-from satchel.generation.speculation import Drafter, State, draft_table
+from satchel.generation.speculation import Drafter, State, draft_table, is_speculative
 from satchel.generation.stopping import EndOfDocument, Finish, StopCondition, StopStrings, TokenLimit
 from satchel.generation.transforms import History
 from satchel.predictor import Ids, Logits, Predictor, log_probabilities
 from satchel.text.incremental import IncrementalDecoder
 from satchel.text.tokenizer import Tokenizer
-
-# Maximum number of continuations that are decoded speculatively: in a larger batch, the additional tokens of a
-# verification cost as much as the steps they save.
-SPECULATIVE_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,7 @@ class GeneratedToken:
     """A generated token. `alternatives` are the most probable tokens at its position with their log-probabilities.
 
     `text` is the new text of the continuation that later tokens cannot change; a stop string is not part of it.
+    `logprob` is the log-probability of the token under the model; None if it has not been requested.
     """
 
     continuation: "Continuation"
@@ -45,17 +42,27 @@ class GeneratedToken:
     logprob: float | None = None
     alternatives: tuple[tuple[int, float], ...] = ()
 
+    @property
+    def sample(self) -> int:
+        """The number of the sample."""
+        return self.continuation.request.sample
+
 
 @dataclass(eq=False)
 class Continuation:
-    """A continuation of a prompt: its ids without the boundary, and its text."""
+    """A continuation of a prompt: its ids without the boundary, and its text.
+
+    `speculative` states whether proposals of an n-gram model have been verified.
+    """
 
     request: Request
     tokenizer: Tokenizer
     finish: Finish | None = None
+    speculative: bool = False
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
-    draft_state: State | None = None  # of the n-gram model that proposes tokens, after the appended tokens
+    # State of the n-gram model that proposes tokens, after the appended tokens; None after a step without proposals.
+    draft_state: State | None = None
 
     def __post_init__(self) -> None:
         sampling, tokenizer = self.request.sampling, self.tokenizer
@@ -71,6 +78,11 @@ class Continuation:
             self._text,
             TokenLimit(sampling.tokens),
         ]
+
+    @property
+    def accepts_probabilities(self) -> bool:
+        """Whether `choose` returns the same token for probabilities as for their logarithms."""
+        return self._sampler.accepts_probabilities
 
     @property
     def ids(self) -> list[int]:
@@ -98,9 +110,7 @@ class Continuation:
             if self.finish != "end":
                 self.logprobs.append(logprob)
                 self.alternatives.append(alternatives)
-        return GeneratedToken(
-            self, id_, "".join(self._text.released[released:]), self.finish, logprob, alternatives
-        )
+        return GeneratedToken(self, id_, "".join(self._text.released[released:]), self.finish, logprob, alternatives)
 
     def _most_probable(self, logprobs_V: Logits) -> tuple[tuple[int, float], ...]:
         count = min(self.request.sampling.logprobs or 0, len(logprobs_V))
@@ -129,6 +139,8 @@ class DecodingBatch:
 
     def add(self, requests: Sequence[Request]) -> list[Continuation]:
         """Add continuations and return them. Successive requests with the same prompt share its encoding."""
+        if not requests:
+            return []
         self._advance()
         prompts: list[Ids] = []
         numbers: list[int] = []
@@ -169,6 +181,8 @@ class DecodingBatch:
         chosen = self._remove_finished()
         if chosen:
             self._scores_BV = self._decoder.step(np.array(chosen))
+        for row in self._rows:
+            row.draft_state = None
 
     def _remove_finished(self) -> list[int]:
         """Remove finished continuations, and return the chosen tokens of the others, which are to be appended."""
@@ -193,7 +207,7 @@ class DecodingBatch:
         """Choose the next token of each row."""
         wanted = [row.request.sampling.logprobs is not None for row in rows]
         logprobs_BV = log_probabilities(self._decoder, scores_BV) if any(wanted) else None
-        if self._decoder.gives_probabilities and not all(row.request.sampling.is_greedy for row in rows):
+        if self._decoder.gives_probabilities and not all(row.accepts_probabilities for row in rows):
             with np.errstate(divide="ignore"):
                 scores_BV = np.log(scores_BV)
         return [
@@ -206,9 +220,7 @@ class DecodingBatch:
     def _proposals(self) -> int:
         """Return the number of tokens to propose for each row; 0 for a plain step."""
         rows = self.continuations
-        modes = {row.request.sampling.speculative for row in rows}
-        is_on = modes == {"on"} or (modes <= {"on", "auto"} and len(rows) <= SPECULATIVE_ROWS)
-        if self._drafter is None or not rows or not is_on:
+        if self._drafter is None or not is_speculative([row.request.sampling.speculative for row in rows]):
             return 0
         # Neither beyond the windows of the network nor beyond the last token.
         room = self._decoder.room
@@ -221,7 +233,7 @@ class DecodingBatch:
         chosen = self._remove_finished()
         proposals = []
         for row, id_ in zip(self._rows, chosen, strict=True):
-            new_ids = [*row.history.prompt.tolist(), *row.ids] if row.draft_state is None else [id_]
+            new_ids = row.history.last(self._drafter.context) if row.draft_state is None else [id_]
             row.draft_state = self._drafter.advance(row.draft_state or self._drafter.start, new_ids)
             proposals.append(self._drafter.propose(row.draft_state, count))
         ids_BT = np.array([[id_, *proposed] for id_, proposed in zip(chosen, proposals, strict=True)])
@@ -229,14 +241,16 @@ class DecodingBatch:
         tokens: list[GeneratedToken] = []
         rewinds: list[int] = []
         for row, proposed, scores_TV in zip(self._rows, proposals, scores_BTV, strict=True):
-            accepted = 0
+            accepted, row.speculative = 0, True
             while True:
                 (token,) = self._choose([row], scores_TV[accepted, None])
                 tokens.append(token)
                 if token.finish is not None or accepted == count or token.id != proposed[accepted]:
                     break
                 accepted += 1
-            row.draft_state = self._drafter.advance(row.draft_state, proposed[:accepted]) if accepted else row.draft_state
+            row.draft_state = (
+                self._drafter.advance(row.draft_state, proposed[:accepted]) if accepted else row.draft_state
+            )
             self._chosen.append(token.id)
             rewinds.append(count - accepted)
             self._drafter.adapt(accepted, count)

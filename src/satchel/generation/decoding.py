@@ -1,7 +1,7 @@
 """Continuations of one prompt as texts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from satchel.generation.batch import Continuation, Request, generate_tokens
 from satchel.generation.sampling import Sampling
@@ -15,7 +15,8 @@ class Sample:
     """A continuation: text, ids, and the finish reason (token limit, stop string or end of document).
 
     The text starts with the space after the prompt, if there is one. With `logprobs`, each id has its log-probability
-    under the model, and the most probable ids at its position with theirs.
+    under the model, and the most probable ids at its position with theirs. `speculative` states whether it has been
+    decoded speculatively.
     """
 
     text: str
@@ -23,6 +24,15 @@ class Sample:
     finish: Finish
     logprobs: tuple[float, ...] = ()
     alternatives: tuple[tuple[tuple[int, float], ...], ...] = ()
+    speculative: bool = field(default=False, compare=False)
+
+
+def sample_requests(
+    tokenizer: Tokenizer, prompt: str, sampling: Sampling, prompt_ids: Ids | None = None
+) -> list[Request]:
+    """Return one request per sample; `prompt_ids` are the ids of the prompt after the boundary, if they are known."""
+    prompt_ids = tokenizer.encode(prompt).ids if prompt_ids is None else prompt_ids
+    return [Request(prompt, prompt_ids, sampling, number) for number in range(sampling.samples)]
 
 
 def continue_text(
@@ -40,20 +50,24 @@ def continue_text(
     `on_text` receives the text of the first sample after each token, without parts that may still change. `prompt_ids`
     are the ids of the prompt after the boundary, if they are known already.
     """
-    prompt_ids = tokenizer.encode(prompt).ids if prompt_ids is None else prompt_ids
-    requests = [Request(prompt, prompt_ids, sampling, number) for number in range(sampling.samples)]
+    requests = sample_requests(tokenizer, prompt, sampling, prompt_ids)
     continuations: dict[int, Continuation] = {}
     streamed: list[str] = []
     for token in generate_tokens(predictor, tokenizer, requests):
         continuation = token.continuation
-        continuations[continuation.request.sample] = continuation
-        if continuation.request.sample == 0:
+        continuations[token.sample] = continuation
+        if token.sample == 0:
             streamed.append(token.text)
             on_text("".join(streamed).rstrip("\ufffd"))
             progress(len(continuation.ids) / sampling.tokens)
     return [
         Sample(
-            each.text, tuple(each.ids), each.finish or "length", tuple(each.logprobs), tuple(each.alternatives)
+            each.text,
+            tuple(each.ids),
+            each.finish or "length",
+            tuple(each.logprobs),
+            tuple(each.alternatives),
+            each.speculative,
         )
         for _, each in sorted(continuations.items())
     ]

@@ -1,12 +1,13 @@
 """Choice of the next token from logits. Shapes: B batch, V vocabulary."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from satchel.config import Settings
+from satchel.generation.speculation import Mode
 from satchel.generation.transforms import (
     Exclude,
     Filter,
@@ -24,6 +25,9 @@ from satchel.generation.transforms import (
 )
 from satchel.predictor import Logits
 
+# Maximum absolute value that is added to a logit.
+LARGEST_BIAS = 1000.0
+Bias = Annotated[float, Field(ge=-LARGEST_BIAS, le=LARGEST_BIAS)]
 
 
 class Sampling(Settings):
@@ -49,7 +53,7 @@ class Sampling(Settings):
     no_repeat_ngram: int = Field(
         0, ge=0, le=1_000_000, description="exclude tokens that repeat an n-gram of this length; 0: none"
     )
-    logit_bias: dict[int, float] = Field({}, description="constants added to the logits of token ids")
+    logit_bias: dict[int, Bias] = Field({}, description="constants added to the logits of token ids")
     greedy: bool = Field(False, description="always choose the most probable token")
     stop: tuple[str, ...] = Field((), description="stop strings: generation ends before the first of them")
     samples: int = Field(1, ge=1, le=1000, description="number of continuations")
@@ -57,9 +61,7 @@ class Sampling(Settings):
     logprobs: int | None = Field(
         None, ge=0, le=1000, description="return log-probabilities, and those of this many most probable tokens"
     )
-    speculative: Literal["auto", "on", "off"] = Field(
-        "auto", description="speculative decoding: the n-gram model of the run proposes tokens"
-    )
+    speculative: Mode = Field("auto", description="speculative decoding: the n-gram model of the run proposes tokens")
 
     @property
     def is_greedy(self) -> bool:
@@ -68,11 +70,17 @@ class Sampling(Settings):
 
 
 class Sampler:
-    """Chooses tokens: transforms of the logits, softmax with a temperature, filters of the probabilities, a draw."""
+    """Chooses tokens: transforms of the logits, softmax with a temperature, filters of the probabilities, a draw.
+
+    The order of the transforms is: excluded ids, logit bias, repetition penalty, presence and frequency penalties,
+    repeated n-grams. That of the filters is: top-k, top-p, min-p, typical-p.
+    """
 
     def __init__(self, sampling: Sampling, excluded: Sequence[int] = ()) -> None:
         self._is_greedy, self._temperature = sampling.is_greedy, sampling.temperature
         self._transforms: list[Transform] = []
+        if excluded:
+            self._transforms.append(Exclude(excluded))
         if sampling.logit_bias:
             self._transforms.append(LogitBias(sampling.logit_bias))
         if sampling.repetition_penalty != 1:
@@ -81,8 +89,8 @@ class Sampler:
             self._transforms.append(OccurrencePenalty(sampling.presence_penalty, sampling.frequency_penalty))
         if sampling.no_repeat_ngram:
             self._transforms.append(NoRepeatNgram(sampling.no_repeat_ngram))
-        if excluded:
-            self._transforms.append(Exclude(excluded))
+        # Whether `choose` returns the same token for probabilities as for their logarithms.
+        self.accepts_probabilities = self._is_greedy and all(isinstance(each, Exclude) for each in self._transforms)
         self._filters: list[Filter] = []
         if sampling.top_k is not None:
             self._filters.append(TopK(sampling.top_k))
@@ -107,7 +115,9 @@ class Sampler:
 
     def _filtered(self, logits_V: Logits) -> Probabilities:
         """Return the probabilities after the filters, in proportion."""
-        probabilities_V: Probabilities = (logits_V - logits_V.max()) / logits_V.dtype.type(self._temperature)
+        temperature = max(logits_V.dtype.type(self._temperature), np.finfo(logits_V.dtype).tiny)
+        with np.errstate(over="ignore"):
+            probabilities_V: Probabilities = (logits_V - logits_V.max()) / temperature
         np.exp(probabilities_V, out=probabilities_V)
         for filter_ in self._filters:
             filter_(probabilities_V)
@@ -115,6 +125,6 @@ class Sampler:
 
 
 def choose(logits_BV: Logits, sampling: Sampling, generators: Sequence[np.random.Generator]) -> list[int]:
-    """Return one token per row, sampled with the row's random generator; settings that need a history have no effect."""
+    """Return one token per row, sampled with its random generator; settings that need a history have no effect."""
     sampler, history = Sampler(sampling), History(np.empty(0, np.int64))
     return [sampler.choose(logits_V, history, rng) for logits_V, rng in zip(logits_BV, generators, strict=True)]

@@ -3,13 +3,23 @@
 The proposals are the most probable tokens of the n-gram model. A token is chosen from the distribution of the language
 model as without proposals, and a proposal is accepted if it is equal to that token. So the distribution of the text is
 that of plain decoding, and with the same random numbers the text is the same up to rounding.
+
+Speculative decoding is possible for a network that is interpolated with an n-gram model. `is_speculative` is the rule.
 """
+
+from collections.abc import Sequence
+from typing import Literal
 
 from satchel.ngram.tables import Table
 from satchel.predictor import Predictor
 
+Mode = Literal["auto", "on", "off"]
+
 # Number of tokens proposed at once: initially, and at most. It follows the number of accepted proposals.
 FIRST_PROPOSALS, MAX_PROPOSALS = 3, 8
+# Maximum number of continuations that `auto` decodes speculatively: in a larger batch, the additional tokens of a
+# verification cost as much as the steps they save.
+SPECULATIVE_ROWS = 4
 # Maximum number of contexts whose next token is stored.
 STORED_CONTEXTS = 1 << 16
 
@@ -23,11 +33,23 @@ def draft_table(predictor: Predictor) -> Table | None:
     return table if isinstance(table, Table) and table.order > 1 else None
 
 
+def is_speculative(modes: Sequence[Mode]) -> bool:
+    """Return whether continuations with these modes are decoded speculatively, if there is an n-gram model.
+
+    All rows of a batch are: with `on` for any number of rows, with `auto` for up to SPECULATIVE_ROWS. They are not if
+    one of them has the mode `off`.
+    """
+    if not modes or "off" in modes:
+        return False
+    return "auto" not in modes or len(modes) <= SPECULATIVE_ROWS
+
+
 class Drafter:
     """Proposes continuations of texts."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self.context = table.order - 1  # number of tokens that a proposal depends on
         self._next: dict[State, tuple[int, State]] = {}
         self.start: State = tuple(table.start(1)[0].tolist())
         self.count = FIRST_PROPOSALS

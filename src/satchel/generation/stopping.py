@@ -37,9 +37,10 @@ class TokenLimit:
 
 
 class StopStrings:
-    """Ends a continuation before the first of several strings, which may be divided among tokens.
+    """Ends a continuation before the first complete stop string, whose text may be divided among tokens.
 
-    `released` is the text that cannot belong to a stop string; the rest is held back until it is complete.
+    If several are complete at the same character, the longest is used, so the text does not depend on the division into
+    tokens. `released` is the text that cannot belong to a stop string; the rest is held back.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -50,13 +51,14 @@ class StopStrings:
     def __call__(self, id_: int, text: str) -> Finish | None:
         """Return `stop` if a stop string is complete."""
         self._held += text
-        starts = [start for stop in self._stops if (start := self._held.find(stop)) >= 0]
-        if starts:
-            self._release(min(starts))
+        ends = [(start + len(stop), start) for stop in self._stops if (start := self._held.find(stop)) >= 0]
+        if ends:
+            _, start = min(ends)
+            self._release(start)
             self._held = ""
             return "stop"
-        prefixes = (length for stop in self._stops for length in range(1, len(stop)) if self._held.endswith(stop[:length]))
-        self._release(len(self._held) - max(prefixes, default=0))
+        lengths = (n for stop in self._stops for n in range(1, len(stop)) if self._held.endswith(stop[:n]))
+        self._release(len(self._held) - max(lengths, default=0))
         return None
 
     def finish(self, text: str = "") -> None:

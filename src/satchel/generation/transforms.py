@@ -1,7 +1,7 @@
 """Transforms of next-token logits, and filters of next-token probabilities. All work on one row.
 
 A transform changes an array of logits in place, given the tokens before: those of the prompt and those generated. A
-filter sets the probabilities of excluded tokens to zero. Both compose as lists. Shapes: V vocabulary.
+filter sets the probabilities of excluded tokens to zero. Both compose as lists (see `Sampler`). Shapes: V vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,8 +36,8 @@ class History:
     def last(self, count: int) -> list[int]:
         """Return the last ids, at most `count`."""
         missing = max(0, count - len(self.generated))
-        before: list[int] = self.prompt[len(self.prompt) - missing :].tolist() if missing < len(self.prompt) else self.prompt.tolist()
-        return [*before, *self.generated[-count:]]
+        before: list[int] = self.prompt[max(0, len(self.prompt) - missing) :].tolist()
+        return [*before, *self.generated[max(0, len(self.generated) - count) :]]
 
 
 class Transform(Protocol):
@@ -84,7 +84,7 @@ class RepetitionPenalty:
     penalty: float
 
     def __call__(self, logits_V: Logits, history: History) -> None:
-        ids = np.unique(history.ids())
+        ids = np.unique(np.array(history.ids(), np.int64))
         values = logits_V[ids]
         logits_V[ids] = np.where(values > 0, values / self.penalty, values * self.penalty)
 
@@ -104,7 +104,7 @@ class OccurrencePenalty:
 
 @dataclass(frozen=True)
 class NoRepeatNgram:
-    """Excludes ids that would complete an n-gram of prompt and continuation a second time."""
+    """Excludes ids that would complete an n-gram of prompt and continuation a second time, unless no others remain."""
 
     order: int
 
@@ -114,7 +114,11 @@ class NoRepeatNgram:
             return
         windows = np.lib.stride_tricks.sliding_window_view(ids, self.order)
         context = ids[len(ids) - self.order + 1 :]
-        logits_V[windows[(windows[:, :-1] == context).all(axis=1), -1]] = -np.inf
+        repeated = windows[(windows[:, :-1] == context).all(axis=1), -1]
+        values = logits_V[repeated]
+        logits_V[repeated] = -np.inf
+        if np.isneginf(logits_V.max()):
+            logits_V[repeated] = values
 
 
 # --- filters -----------------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ from satchel.errors import SettingsError
 from satchel.inspection.contributions import by_position, label_contributions
 from satchel.inspection.senses import SAMPLED_TOKENS, sample_pieces
 from satchel.inspection.subject import backpack_of, unsupported
-from satchel.inspection.targets import next_token
 from satchel.predictor import Floats
 from satchel.progress import Progress, silent
 from satchel.text.display import Role, role_of
+from satchel.text.token_names import next_token
 from satchel.text.words import words_of
 
 # Keys that contributions can be grouped by. A position is the distance in tokens to the predicted token, or for a

@@ -9,7 +9,9 @@ from satchel.text.tokenizer import BYTE_LEVEL, Tokenizer
 class IncrementalDecoder:
     """Decodes ids one by one to the text that `Tokenizer.decode_after` returns for all of them.
 
-    Each id adds the characters that later ids cannot change: an incomplete UTF-8 character is held back.
+    Each id adds the characters that later ids cannot change: an incomplete UTF-8 character is held back. One exception:
+    an imported tokenizer with byte fallback replaces a whole run of bytes if one of them is invalid, and characters of
+    the run that have been returned are not replaced.
     """
 
     def __init__(self, tokenizer: Tokenizer, prompt: str = "") -> None:
