@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from satchel.config import build
+from satchel.generation.noise import Noise
 from satchel.generation.sampling import Sampler, Sampling
 from satchel.generation.transforms import (
     Exclude,
@@ -104,7 +105,7 @@ def test_no_repeat_ngram_has_no_effect_if_no_other_token_remains() -> None:
     history = history_of([*range(VOCABULARY)], [])
     np.testing.assert_array_equal(transformed(NoRepeatNgram(1), logits_V, history), logits_V)
     sampler = Sampler(Sampling(no_repeat_ngram=1), excluded=[5])
-    chosen = {sampler.choose(logits_V, history, np.random.default_rng(seed)) for seed in range(200)}
+    chosen = {sampler.choose(logits_V, history, Noise(np.random.default_rng(seed))) for seed in range(200)}
     assert len(chosen) > 5
     assert 5 not in chosen
 
@@ -180,7 +181,7 @@ def test_a_composition_is_applied_in_the_documented_order() -> None:
         filter_(probabilities_V)
     probabilities_V /= probabilities_V.sum()
     sampler, count = Sampler(build(Sampling, options), excluded=[5]), 4000
-    chosen = [sampler.choose(logits_V, history, np.random.default_rng([1, seed])) for seed in range(count)]
+    chosen = [sampler.choose(logits_V, history, Noise(np.random.default_rng([1, seed]))) for seed in range(count)]
     frequencies_V = np.bincount(chosen, minlength=VOCABULARY) / count
     assert not frequencies_V[probabilities_V == 0].any()
     np.testing.assert_allclose(frequencies_V, probabilities_V, atol=4 * math.sqrt(0.25 / count))
@@ -191,7 +192,7 @@ def test_a_composition_is_applied_in_the_documented_order() -> None:
 def test_a_temperature_close_to_zero_is_greedy(dtype: type, temperature: float) -> None:
     logits_V = logits_of(0).astype(dtype)
     sampler = Sampler(Sampling(temperature=temperature))
-    assert sampler.choose(logits_V, history_of([], []), np.random.default_rng(0)) == logits_V.argmax()
+    assert sampler.choose(logits_V, history_of([], []), Noise(np.random.default_rng(0))) == logits_V.argmax()
 
 
 def test_the_last_ids_of_a_history_span_prompt_and_continuation() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from satchel.generation.noise import Noise
 from satchel.generation.sampling import Sampler, Sampling
 from satchel.generation.speculation import Drafter, State, draft_table, is_speculative
 from satchel.generation.stopping import EndOfDocument, Finish, StopCondition, StopStrings, TokenLimit
@@ -69,7 +70,7 @@ class Continuation:
         self.history = History(np.asarray(self.request.prompt_ids, np.int64))
         excluded = () if tokenizer.unknown is None else (tokenizer.unknown,)
         self._sampler = Sampler(sampling, excluded)
-        self._rng = np.random.default_rng([sampling.seed, self.request.sample])
+        self.noise = Noise(np.random.default_rng([sampling.seed, self.request.sample]))
         self._decoder = IncrementalDecoder(tokenizer, self.request.prompt)
         self._text = StopStrings(sampling.stop)
         # In this order: a token can meet several conditions.
@@ -96,7 +97,7 @@ class Continuation:
 
     def choose(self, scores_V: Logits, logprobs_V: Logits | None) -> GeneratedToken:
         """Choose the next token; `logprobs_V` are the log-probabilities of the model if they are to be returned."""
-        id_ = self._sampler.choose(scores_V, self.history, self._rng)
+        id_ = self._sampler.choose(scores_V, self.history, self.noise)
         released = len(self._text.released)
         text = self._decoder.add(id_)
         self.finish = next((finish for each in self._conditions if (finish := each(id_, text))), None)
@@ -235,7 +236,9 @@ class DecodingBatch:
         for row, id_ in zip(self._rows, chosen, strict=True):
             new_ids = row.history.last(self._drafter.context) if row.draft_state is None else [id_]
             row.draft_state = self._drafter.advance(row.draft_state or self._drafter.start, new_ids)
-            proposals.append(self._drafter.propose(row.draft_state, count))
+            sampling = row.request.sampling
+            noise = None if sampling.is_greedy else row.noise
+            proposals.append(self._drafter.propose(row.draft_state, count, noise, sampling.temperature))
         ids_BT = np.array([[id_, *proposed] for id_, proposed in zip(chosen, proposals, strict=True)])
         scores_BTV = self._decoder.extend(ids_BT)
         tokens: list[GeneratedToken] = []

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from satchel.config import Settings
+from satchel.generation.noise import Noise
 from satchel.generation.speculation import Mode
 from satchel.generation.transforms import (
     Exclude,
@@ -101,17 +102,15 @@ class Sampler:
         if sampling.typical_p is not None and sampling.typical_p < 1:
             self._filters.append(Typical(sampling.typical_p))
 
-    def choose(self, logits_V: Logits, history: History, rng: np.random.Generator) -> int:
-        """Return the next token."""
+    def choose(self, logits_V: Logits, history: History, noise: Noise) -> int:
+        """Return the next token: the most probable one, or a draw that depends on the noise of its position."""
         if self._transforms:
             logits_V = logits_V.copy()
             for transform in self._transforms:
                 transform(logits_V, history)
         if self._is_greedy:
             return int(logits_V.argmax())
-        sums_V = self._filtered(logits_V).cumsum(dtype=np.float64)
-        # side="right": the chosen id always has a non-zero probability.
-        return int(np.searchsorted(sums_V, rng.random() * sums_V[-1], side="right"))
+        return int((self._filtered(logits_V) / noise.next(len(logits_V))).argmax())
 
     def _filtered(self, logits_V: Logits) -> Probabilities:
         """Return the probabilities after the filters, in proportion."""
@@ -127,4 +126,4 @@ class Sampler:
 def choose(logits_BV: Logits, sampling: Sampling, generators: Sequence[np.random.Generator]) -> list[int]:
     """Return one token per row, sampled with its random generator; settings that need a history have no effect."""
     sampler, history = Sampler(sampling), History(np.empty(0, np.int64))
-    return [sampler.choose(logits_V, history, rng) for logits_V, rng in zip(logits_BV, generators, strict=True)]
+    return [sampler.choose(logits_V, history, Noise(rng)) for logits_V, rng in zip(logits_BV, generators, strict=True)]

@@ -1,8 +1,8 @@
 """Speculative decoding: an n-gram model proposes tokens, and the language model verifies several of them at once.
 
-The proposals are the most probable tokens of the n-gram model. A token is chosen from the distribution of the language
-model as without proposals, and a proposal is accepted if it is equal to that token. So the distribution of the text is
-that of plain decoding, and with the same random numbers the text is the same up to rounding.
+The n-gram model proposes its most probable token, or its draw with the noise of the position. A token is chosen from the
+distribution of the language model as without proposals, with the same noise, and a proposal is accepted if it is equal to
+that token. So the text is that of plain decoding up to rounding, and has the same distribution.
 
 Speculative decoding is possible for a network that is interpolated with an n-gram model. `is_speculative` is the rule.
 """
@@ -10,6 +10,9 @@ Speculative decoding is possible for a network that is interpolated with an n-gr
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
+from satchel.generation.noise import Noise
 from satchel.ngram.tables import Table
 from satchel.predictor import Predictor
 
@@ -50,7 +53,7 @@ class Drafter:
     def __init__(self, table: Table) -> None:
         self._table = table
         self.context = table.order - 1  # number of tokens that a proposal depends on
-        self._next: dict[State, tuple[int, State]] = {}
+        self._next: dict[State, int] = {}  # most probable token of each state
         self.start: State = tuple(table.start(1)[0].tolist())
         self.count = FIRST_PROPOSALS
 
@@ -60,19 +63,31 @@ class Drafter:
             state = self._table.advance_one(state, id_)
         return state
 
-    def propose(self, state: State, count: int) -> list[int]:
-        """Return the `count` most probable next tokens, each given those before it."""
+    def propose(self, state: State, count: int, noise: Noise | None = None, temperature: float = 1.0) -> list[int]:
+        """Return the `count` next tokens of the n-gram model, each given those before it.
+
+        They are the most probable ones, or with noise draws at a temperature.
+        """
         proposals: list[int] = []
-        for _ in range(count):
-            following = self._next.get(state)
-            if following is None:
-                token = self._table.most_probable(state)
-                following = token, self._table.advance_one(state, token)
-                if len(self._next) < STORED_CONTEXTS:
-                    self._next[state] = following
-            token, state = following
+        for offset in range(count):
+            token = self._most_probable(state) if noise is None else self._draw(state, noise, offset, temperature)
+            state = self._table.advance_one(state, token)
             proposals.append(token)
         return proposals
+
+    def _most_probable(self, state: State) -> int:
+        token = self._next.get(state)
+        if token is None:
+            token = self._table.most_probable(state)
+            if len(self._next) < STORED_CONTEXTS:
+                self._next[state] = token
+        return token
+
+    def _draw(self, state: State, noise: Noise, offset: int, temperature: float) -> int:
+        probabilities_V = self._table.distribution(np.array([state]))[0].astype(np.float32)
+        with np.errstate(under="ignore"):
+            probabilities_V **= 1 / temperature
+        return int((probabilities_V / noise.peek(offset, len(probabilities_V))).argmax())
 
     def adapt(self, accepted: int, proposed: int) -> None:
         """Change the number of proposals after a verification: one more if all were accepted, else towards those."""

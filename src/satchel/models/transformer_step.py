@@ -44,7 +44,9 @@ class TransformerStep:
     def __init__(self, network: TransformerContextualiser, precision: DecodingPrecision = "float32") -> None:
         assert self.supports(network.settings)
         self._positions, self._norm = network.positions, InferenceNorm(network.norm)
-        self._layers = [_Layer(block, network.settings, precision) for block in network.blocks if isinstance(block, Block)]
+        self._layers = [
+            _Layer(block, network.settings, precision) for block in network.blocks if isinstance(block, Block)
+        ]
         parameter = next(network.parameters(), torch.empty(0))
         heads, key_width, value_width = self._layers[0].widths if self._layers else (0, 0, 0)
         sizes = len(self._layers), heads
@@ -142,7 +144,9 @@ class _Layer:
         attention, feedforward = block.attention, block.feedforward
         self.widths = self._heads, key_width, value_width = attention.heads, attention.key_width, attention.value_width
         self._rotary = isinstance(attention.positions, Rotary)
-        self._slopes_H11 = attention.positions.slopes_H[:, None, None] if isinstance(attention.positions, Alibi) else None
+        self._slopes_H11 = (
+            attention.positions.slopes_H[:, None, None] if isinstance(attention.positions, Alibi) else None
+        )
         self._norms = [InferenceNorm(module) for module in (block.attention_norm, block.feedforward_norm)]
         self._project, self._out, self._widen, self._narrow = (
             new_linear(module.weight, module.bias, precision)
@@ -185,9 +189,7 @@ class _Layer:
 
     # --- several rows or positions
 
-    def extend(
-        self, x_BTD: Tensor, keys_BHSK: Tensor, values_BHSV: Tensor, part: Span, mask: Tensor | None
-    ) -> Tensor:
+    def extend(self, x_BTD: Tensor, keys_BHSK: Tensor, values_BHSV: Tensor, part: Span, mask: Tensor | None) -> Tensor:
         """Return the outputs of new positions, and write their keys and values to the cache."""
         heads, key_width, value_width = self.widths
         batch, length, count = len(x_BTD), part.length, 2 * heads * key_width

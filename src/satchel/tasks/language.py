@@ -17,8 +17,8 @@ from satchel.errors import RunError, SettingsError
 from satchel.models.encoder import CausalEncoder
 from satchel.ngram.tables import Table
 from satchel.nn.inference import inference
-from satchel.nn.linear import product
 from satchel.nn.inference_layers import DecodingPrecision
+from satchel.nn.linear import product
 from satchel.nn.precision import Precision
 from satchel.nn.sites import Site
 from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Logits, Scores, checked
