@@ -1,8 +1,8 @@
 """Speculative decoding: an n-gram model proposes tokens, and the language model verifies several of them at once.
 
-The n-gram model proposes its most probable token, or its draw with the noise of the position. A token is chosen from the
-distribution of the language model as without proposals, with the same noise, and a proposal is accepted if it is equal to
-that token. So the text is that of plain decoding up to rounding, and has the same distribution.
+The n-gram model proposes its most probable token, or its draw with the noise of the position. A token is chosen from
+the distribution of the language model as without proposals, with the same noise, and a proposal is accepted if it is
+equal to that token. So the text is that of plain decoding up to rounding, and has the same distribution.
 
 Speculative decoding is possible for a network that is interpolated with an n-gram model. `is_speculative` is the rule.
 """

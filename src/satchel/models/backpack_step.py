@@ -64,7 +64,7 @@ class BackpackStep:
         self._gathered = 0
 
     def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
-        """Return the encodings (B, T, D) of new tokens of the rows from `first` on, which row i has from starts_B[i]."""
+        """Return the encodings (B, T, D) of new tokens of the rows from `first` on; row i starts at starts_B[i]."""
         ids, part, rows = torch.from_numpy(ids_BT), Span(starts_B, ids_BT.shape[1]), slice(first, first + len(ids_BT))
         hidden_BTD = self._contextualiser.extend(self._embedding_VD[ids], first, starts_B)
         count, width = self._attention.senses, self._attention.key_width
