@@ -73,6 +73,12 @@ def test_a_bias_names_a_token_by_its_text_or_id(cli: Cli, ngram: Path) -> None:
     assert text[0] not in biased
 
 
+def test_the_token_of_a_bias_may_contain_an_equals_sign(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a=b, c=d\n" * 30, encoding="utf-8")
+    run = train_ngram(cli, tmp_path / "text.txt", tmp_path / "run", "--tokenizer", "char")
+    assert cli("generate", run, "a", "--tokens", 3, "--greedy", "--logit-bias", "==1000")[1] == "a===\n"
+
+
 def test_a_bias_of_several_tokens_is_refused(cli: Cli, verse: Path, tmp_path: Path) -> None:
     run = train_ngram(cli, verse, tmp_path / "bpe", "--tokenizer", "bpe:270")
     code, _, messages = cli("generate", run, "The", "--logit-bias", "unusual words=1")
