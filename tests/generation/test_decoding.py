@@ -1,6 +1,7 @@
 """Text generation: seeds, samples, stop strings, ends of documents, streaming."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_a_stop_string_may_start_with_the_space_after_the_prompt(tmp_path: Path)
 
 
 def test_a_stream_yields_the_tokens_of_generate(model: satchel.LanguageModel) -> None:
-    options = {"tokens": 12, "seed": 3, "temperature": 2.0, "stop": ["e s"]}
+    options: dict[str, Any] = {"tokens": 12, "seed": 3, "temperature": 2.0, "stop": ["e s"]}
     for samples in (1, 3):
         expected = model.generate("f", samples=samples, logprobs=0, **options).samples
         tokens = list(model.stream("f", samples=samples, **options))

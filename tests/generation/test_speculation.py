@@ -1,13 +1,13 @@
 """Speculative decoding: the text is that of plain decoding, and its distribution is that of the model."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
 from satchel.config import build
 from satchel.generation.batch import DecodingBatch, Request
@@ -173,7 +173,7 @@ def test_short_samples_follow_the_distribution_of_the_model(name: str, tokenizer
         return probabilities_BV / probabilities_BV.sum(axis=1, keepdims=True)
 
     # Exact probabilities of the last two tokens of continuations of three tokens.
-    exact: Counter[tuple[int, ...]] = Counter()
+    exact: dict[tuple[int, ...], float] = defaultdict(float)
     texts: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(3):
         longer: dict[tuple[int, ...], float] = {}
