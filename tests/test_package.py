@@ -95,7 +95,7 @@ def test_the_readme_python_works(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("page", ["docs/networks.md", "docs/training.md", "docs/lessons.md"])
+@pytest.mark.parametrize("page", ["docs/networks.md", "docs/training.md", "docs/lessons.md", "docs/generation.md"])
 def test_the_python_of_the_pages_works(page: str, tmp_path: Path, verse: Path) -> None:
     shutil.copy(verse, tmp_path / "my.txt")
     assert blocks("python", page)

@@ -38,12 +38,13 @@ def request(seed: int, **options: Any) -> Request:
     """Return a request with random options, and a prompt that may be longer than the context of 16 tokens."""
     rng = np.random.default_rng(seed)
     prompt = rng.integers(1, END, rng.choice([0, 1, 5, 15, 16, 30]))
-    random = [
+    choices: list[dict[str, Any]] = [
         {"greedy": True},
         {"temperature": 1.5, "logprobs": 2},
         {"greedy": True, "repetition_penalty": 1.3, "no_repeat_ngram": 3},
         {"presence_penalty": 0.5, "frequency_penalty": 0.3, "top_p": 0.9},
-    ][int(rng.integers(4))]
+    ]
+    random = choices[int(rng.integers(4))]
     tokens = int(rng.integers(1, 40))
     return Request("", prompt, build(Sampling, {"tokens": tokens, "seed": seed, **random, **options}))
 

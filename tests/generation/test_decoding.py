@@ -1,6 +1,7 @@
 """Text generation: seeds, samples, stop strings, ends of documents, streaming."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,3 +132,23 @@ def test_a_stop_string_may_start_with_the_space_after_the_prompt(tmp_path: Path)
     assert (sample.text, sample.finish) == ("", "stop")
     sample = model.generate("one two", tokens=9, greedy=True, stop=[". four"]).samples[0]
     assert (sample.text, sample.finish) == (" three", "stop")
+
+
+def test_a_stream_yields_the_tokens_of_generate(model: satchel.LanguageModel) -> None:
+    options: dict[str, Any] = {"tokens": 12, "seed": 3, "temperature": 2.0, "stop": ["e s"]}
+    for samples in (1, 3):
+        expected = model.generate("f", samples=samples, logprobs=0, **options).samples
+        tokens = list(model.stream("f", samples=samples, **options))
+        for number, sample in enumerate(expected):
+            part = [token for token in tokens if token.sample == number]
+            assert "".join(token.text for token in part) == sample.text
+            assert [token.finish for token in part] == [None] * (len(part) - 1) + [sample.finish]
+            assert tuple(token.id for token in part if token.finish != "end") == sample.ids
+            assert tuple(token.logprob for token in part if token.finish != "end") == sample.logprobs
+
+
+def test_a_stream_generates_tokens_on_demand_and_checks_its_options_at_once(model: satchel.LanguageModel) -> None:
+    stream = model.stream("f", tokens=1_000_000, greedy=True, logit_bias={"<end>": -1000.0})
+    assert [next(stream).text for _ in range(3)] == list("our")
+    with pytest.raises(satchel.SatchelError, match="top_k"):
+        model.stream("f", top_k=0)

@@ -1,15 +1,16 @@
 """Speculative decoding: the text is that of plain decoding, and its distribution is that of the model."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
 from satchel.config import build
+from satchel.generation.batch import DecodingBatch, Request
 from satchel.generation.decoding import Sample, continue_text
 from satchel.generation.sampling import Sampling
 from satchel.generation.speculation import MAX_PROPOSALS, SPECULATIVE_ROWS, Drafter, is_speculative
@@ -56,6 +57,19 @@ def test_a_verification_accepts_several_proposals(tokenizer: Tokenizer) -> None:
         (sample,) = samples_of(predictor, tokenizer, np.array([1]), **options)
         count += len(sample.ids) - len(predictor.calls)
     assert count > 20
+
+
+def test_proposals_follow_the_whole_text_also_after_steps_without_proposals(tokenizer: Tokenizer) -> None:
+    predictor = gated("learned")
+    batch, drafter, count = DecodingBatch(predictor, tokenizer), Drafter(table()), 0
+    sampling = Sampling(tokens=60, temperature=0.5, logit_bias={END: -1000.0})
+    (row,) = batch.add([Request("", np.array([1, 2]), sampling)])
+    while batch.continuations:
+        batch.step()
+        if row.draft_state is not None:
+            assert row.draft_state == drafter.advance(drafter.start, [1, 2, *row.ids[:-1]])
+            count += 1
+    assert count > 5
 
 
 def test_the_rule_depends_on_modes_and_number_of_rows() -> None:
@@ -159,7 +173,7 @@ def test_short_samples_follow_the_distribution_of_the_model(name: str, tokenizer
         return probabilities_BV / probabilities_BV.sum(axis=1, keepdims=True)
 
     # Exact probabilities of the last two tokens of continuations of three tokens.
-    exact: Counter[tuple[int, ...]] = Counter()
+    exact: dict[tuple[int, ...], float] = defaultdict(float)
     texts: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(3):
         longer: dict[tuple[int, ...], float] = {}

@@ -35,7 +35,7 @@ from satchel.generation.transforms import (
     Transform,
     Typical,
 )
-from satchel.predictor import Floats
+from satchel.predictor import Floats, Logits
 
 VOCABULARY = 12
 IDS = st.lists(st.integers(0, VOCABULARY - 1), max_size=20)
@@ -135,12 +135,13 @@ def test_biases_are_added_and_excluded_ids_get_no_probability() -> None:
 @given(SEEDS, st.floats(0.01, 0.99), st.integers(1, 14))
 def test_filters_equal_those_of_transformers(seed: int, p: float, k: int) -> None:
     logits_V = logits_of(seed)
-    for filter_, warper in (
+    pairs: list[tuple[Filter, Any]] = [
         (TopK(k), TopKLogitsWarper(k)),
         (TopP(p), TopPLogitsWarper(p)),
         (MinP(p), MinPLogitsWarper(p)),
         (Typical(p), TypicalLogitsWarper(p)),
-    ):
+    ]
+    for filter_, warper in pairs:
         np.testing.assert_array_equal(filtered(filter_, logits_V), processed(warper, logits_V, [0]), str(filter_))
 
 
@@ -156,7 +157,7 @@ def test_filters_equal_their_definitions(seed: int, p: float) -> None:
 
     entropy = -(probabilities_V * np.log(probabilities_V)).sum()
     distances_V = abs(-np.log(probabilities_V) - entropy)
-    expected = {
+    expected: dict[Any, set[int]] = {
         TopP(p): smallest_set(sorted(range(VOCABULARY), key=lambda id_: -probabilities_V[id_])),
         Typical(p): smallest_set(sorted(range(VOCABULARY), key=lambda id_: distances_V[id_])),
         MinP(p): set(np.flatnonzero(probabilities_V >= p * probabilities_V.max()).tolist()),
@@ -190,7 +191,7 @@ def test_a_composition_is_applied_in_the_documented_order() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("temperature", [1e-300, 1e-40, 1e-5])
 def test_a_temperature_close_to_zero_is_greedy(dtype: type, temperature: float) -> None:
-    logits_V = logits_of(0).astype(dtype)
+    logits_V: Logits = logits_of(0).astype(dtype)
     sampler = Sampler(Sampling(temperature=temperature))
     assert sampler.choose(logits_V, history_of([], []), Noise(np.random.default_rng(0))) == logits_V.argmax()
 

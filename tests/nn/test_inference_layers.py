@@ -70,7 +70,7 @@ def test_norms_equal_their_modules(dtype: torch.dtype) -> None:
         module = module.to(dtype).requires_grad_(False)
         nn.init.normal_(module.weight)
         if getattr(module, "bias", None) is not None:
-            nn.init.normal_(module.bias)  # type: ignore[arg-type]
+            nn.init.normal_(module.get_parameter("bias"))
         layer, tolerance = InferenceNorm(module, scaled=scaled), TOLERANCES[dtype]
         bare = type(module)(24, eps=module.eps, elementwise_affine=False, dtype=dtype)
         expected = module(x) if scaled else bare(x)

@@ -81,7 +81,8 @@ def test_incremental_decoding_of_text_restores_it_without_incomplete_characters(
     name: str, tokenizers: dict[str, Tokenizer]
 ) -> None:
     tokenizer = tokenizers[name]
-    decoder, ids = IncrementalDecoder(tokenizer), tokenizer.encode(PROSE).ids.tolist()
+    text = PROSE if name == "char" else f"{PROSE}ж漢字🎉"  # characters that are not in the training text
+    decoder, ids = IncrementalDecoder(tokenizer), tokenizer.encode(text).ids.tolist()
     parts = [decoder.add(id_) for id_ in ids]
     assert not any("\ufffd" in part for part in parts)
-    assert "".join(parts) + decoder.finish() == PROSE
+    assert "".join(parts) + decoder.finish() == text

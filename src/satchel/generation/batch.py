@@ -105,7 +105,8 @@ class Continuation:
             self.history.append(id_)
         if self.finish in ("end", "length"):
             self._text.finish(self._decoder.finish())
-        logprob, alternatives = None, ()
+        logprob: float | None = None
+        alternatives: tuple[tuple[int, float], ...] = ()
         if logprobs_V is not None:
             logprob, alternatives = float(logprobs_V[id_]), self._most_probable(logprobs_V)
             if self.finish != "end":
@@ -251,9 +252,8 @@ class DecodingBatch:
                 if token.finish is not None or accepted == count or token.id != proposed[accepted]:
                     break
                 accepted += 1
-            row.draft_state = (
-                self._drafter.advance(row.draft_state, proposed[:accepted]) if accepted else row.draft_state
-            )
+            if row.draft_state is not None:
+                row.draft_state = self._drafter.advance(row.draft_state, proposed[:accepted])
             self._chosen.append(token.id)
             rewinds.append(count - accepted)
             self._drafter.adapt(accepted, count)
