@@ -104,14 +104,15 @@ def hugging_face_model(network: LanguageNetwork, size: Size) -> Any:
         activation_function="gelu", bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
     model = GPT2LMHeadModel(config).eval()
-    encoder = network.encoder
-    state = {"transformer.wte": encoder.embedding, "transformer.wpe": encoder.positions.embedding}
+    encoder: Any = network.encoder
+    state: dict[str, Any] = {"transformer.wte": encoder.embedding, "transformer.wpe": encoder.positions.embedding}
     for number, block in enumerate(encoder.blocks):
         state |= {
             f"transformer.h.{number}.{name}": module
             for name, module in {
-                "ln_1": block.attention_norm, "attn.c_attn": block.attention.project, "attn.c_proj": block.attention.out,
-                "ln_2": block.feedforward_norm, "mlp.c_fc": block.feedforward.widen, "mlp.c_proj": block.feedforward.narrow,
+                "ln_1": block.attention_norm, "ln_2": block.feedforward_norm,
+                "attn.c_attn": block.attention.project, "attn.c_proj": block.attention.out,
+                "mlp.c_fc": block.feedforward.widen, "mlp.c_proj": block.feedforward.narrow,
             }.items()
         }  # fmt: skip
     state["transformer.ln_f"] = encoder.norm
@@ -147,7 +148,7 @@ def ctranslate2(model: Any, size: Size, compute_type: str, threads: int) -> Gene
     from ctranslate2.converters.converter import Converter
     from ctranslate2.converters.transformers import GPT2Loader
 
-    class InMemory(Converter):
+    class InMemory(Converter):  # type: ignore[misc]
         def _load(self) -> Any:
             spec = GPT2Loader().get_model_spec(model)
             spec.register_vocabulary([str(id_) for id_ in range(size.vocabulary)])
@@ -183,7 +184,8 @@ def main() -> None:
         options.tokens, options.rounds, options.size = 4, 1, "small"
     print(f"Processor: {processor_flags()}; {torch.get_num_threads()} threads\n")
     if options.run:
-        _speculative(*options.run, options)
+        run, text_file = options.run
+        _speculative(run, text_file, options)
         return
     for name in SIZES if options.size == "both" else [options.size]:
         for batch in options.batch:
@@ -192,7 +194,7 @@ def main() -> None:
 
 def _compare(name: str, size: Size, batch: int, options: argparse.Namespace) -> None:
     """Time all variants and print one row for each."""
-    shape = {"width": size.width, "layers": size.layers, "heads": size.heads, "context": CONTEXT}
+    shape: dict[str, Any] = {"width": size.width, "layers": size.layers, "heads": size.heads, "context": CONTEXT}
     network = new_network(gpt2(**shape), size)
     model = hugging_face_model(network, size)
     threads = torch.get_num_threads()

@@ -68,7 +68,7 @@ def test_norms_equal_their_modules(dtype: torch.dtype) -> None:
     modules = [nn.LayerNorm(24), nn.LayerNorm(24, bias=False), nn.LayerNorm(24, eps=0.1), nn.RMSNorm(24)]
     for module, scaled in itertools.product(modules, [True, False]):
         module = module.to(dtype).requires_grad_(False)
-        nn.init.normal_(module.weight)
+        nn.init.normal_(module.get_parameter("weight"))
         if getattr(module, "bias", None) is not None:
             nn.init.normal_(module.get_parameter("bias"))
         layer, tolerance = InferenceNorm(module, scaled=scaled), TOLERANCES[dtype]

@@ -109,7 +109,8 @@ class BackpackStep:
         weights_TX = weights_NTS.transpose(1, 2, 0).reshape(length, -1)
         senses_XD = self._gather(ids_T, start).reshape(weights_TX.shape[1], -1)
         if length == 1:
-            return np.dot(weights_TX[0], senses_XD)[None]
+            sums_D: Floats = np.dot(weights_TX[0], senses_XD)
+            return sums_D[None]
         # With the threads of PyTorch, as the other products of several rows.
         encoded_TD: Floats = (torch.from_numpy(weights_TX) @ torch.from_numpy(senses_XD)).numpy()
         return encoded_TD

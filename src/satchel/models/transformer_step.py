@@ -142,11 +142,10 @@ class _Layer:
 
     def __init__(self, block: Block, settings: TransformerSettings, precision: DecodingPrecision) -> None:
         attention, feedforward = block.attention, block.feedforward
-        self.widths = self._heads, key_width, value_width = attention.heads, attention.key_width, attention.value_width
-        self._rotary = isinstance(attention.positions, Rotary)
-        self._slopes_H11 = (
-            attention.positions.slopes_H[:, None, None] if isinstance(attention.positions, Alibi) else None
-        )
+        key_width, positions = attention.key_width, attention.positions
+        self.widths = attention.heads, key_width, attention.value_width
+        self._rotary = isinstance(positions, Rotary)
+        self._slopes_H11 = positions.slopes_H[:, None, None] if isinstance(positions, Alibi) else None
         self._norms = [InferenceNorm(module) for module in (block.attention_norm, block.feedforward_norm)]
         self._project, self._out, self._widen, self._narrow = (
             new_linear(module.weight, module.bias, precision)
@@ -158,12 +157,15 @@ class _Layer:
         self._factors_2K = torch.full((2, key_width), 1.0, dtype=attention.project.weight.dtype)
         self.scale = attention.factor
         if attention.query_norm is not None and attention.key_norm is not None:
-            self._factors_2K = torch.stack([attention.query_norm.weight, attention.key_norm.weight]).detach().clone()
+            weights = (norm.get_parameter("weight") for norm in (attention.query_norm, attention.key_norm))
+            self._factors_2K = torch.stack([weight.detach() for weight in weights])
         if self._rotary or self._unit:
             self._factors_2K[0] *= attention.factor
             self.scale = 1.0
-        self._cosines_S21K = self._sines_S21K = None
-        self._cosines_array = self._sines_array = None
+        self._cosines_S21K: Tensor | None = None
+        self._sines_S21K: Tensor | None = None
+        self._cosines_array: Floats | None = None
+        self._sines_array: Floats | None = None
         # Unit vectors have bounded scores, whose exponentials are finite without subtraction of the maximum.
         bound = float(self._factors_2K.abs().amax(dim=1).prod()) * key_width
         self._is_bounded = self._unit is not None and self._slopes_H11 is None and bound < MAX_EXPONENT
@@ -277,9 +279,11 @@ class _Layer:
             positions = slice(start, start + len(memory.both_T2HK))
             np.multiply(memory.exchanged_T2H2K, self._sines_array[positions], out=memory.products_T2H2K)
             np.multiply(memory.both_T2HK, self._cosines_array[positions], out=memory.rotated_T2HK)
-            return np.add(memory.rotated_T2HK, memory.products_T2HK, out=memory.rotated_T2HK)
+            np.add(memory.rotated_T2HK, memory.products_T2HK, out=memory.rotated_T2HK)
+            return memory.rotated_T2HK
         if self._unit is not None:
-            return np.multiply(memory.both_T2HK, self._factors_2K.numpy()[:, None], out=memory.rotated_T2HK)
+            np.multiply(memory.both_T2HK, self._factors_2K.numpy()[:, None], out=memory.rotated_T2HK)
+            return memory.rotated_T2HK
         return memory.both_T2HK
 
     def _new_memory(self, length: int) -> "_Memory":
@@ -289,6 +293,9 @@ class _Layer:
 
 class _Memory:
     """Arrays for the values of `extend_row` at T positions, and views of them."""
+
+    rotated_T2HK: Floats
+    both_T2HK: Floats
 
     def __init__(self, length: int, widths: tuple[int, int, int], width: int, dtype: Any) -> None:
         heads, key_width, value_width = widths

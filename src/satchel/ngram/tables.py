@@ -188,8 +188,8 @@ class Table:
         """Return the (B, V) next-token probabilities."""
         batch = len(state)
         if batch <= FEW:
-            rows = [self._distribution_one(row) for row in state]
-            return np.stack(rows) if rows else np.empty((0, self.size))
+            distributions = [self._distribution_one(row) for row in state]
+            return np.stack(distributions) if distributions else np.empty((0, self.size))
         # Per order, the product of the back-off weights of the longer contexts in the table.
         factors = np.ones((batch, self.order))
         for n in range(self.order, 1, -1):

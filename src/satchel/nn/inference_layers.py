@@ -96,7 +96,7 @@ class InferenceLinear:
 
 
 def _threaded(matrix_OI: Floats) -> Floats:
-    """Return the matrix, with rows of zeros if the product with a vector would just miss several threads of OpenBLAS."""
+    """Return the matrix, with rows of zeros if its size is just below that of products with several threads."""
     rows = -(-THREADED_ELEMENTS // matrix_OI.shape[1])
     if not PADDED_SHARE * rows <= len(matrix_OI) < rows:
         return matrix_OI
@@ -135,7 +135,8 @@ class LowPrecisionLinear:
 
     def vector(self, x_I: Floats) -> Floats:
         """Return the product with one vector."""
-        return self.rows(x_I[None])[0]
+        product: Floats = self.rows(x_I[None])[0]
+        return product
 
     def rows(self, x_TI: Floats) -> Floats:
         """Return the products (T, O) with one or more vectors."""

@@ -151,13 +151,13 @@ class CachedDecoder:
             window = ids_BW[row, : lengths_B[row]]
             for id_ in new_BT[row, : new_BT.shape[1] - counts_B[row]]:
                 window = np.append(self._slid(window) if len(window) == self._context else window, id_)
-            self._restart(row, window)
+            self._restart(int(row), window)
 
     def keep(self, rows: Ids) -> None:
-        rows = np.asarray(rows, np.int64)
-        self._ids_BW, self._lengths_B, self._before = self._ids_BW[rows], self._lengths_B[rows], None
+        kept: Ints = np.asarray(rows, np.int64)
+        self._ids_BW, self._lengths_B, self._before = self._ids_BW[kept], self._lengths_B[kept], None
         with self._inference():
-            self._step.select(rows, int(self._lengths_B.max(initial=0)))
+            self._step.select(kept, int(self._lengths_B.max(initial=0)))
 
     def _row_logits(self, parts: list[Ints]) -> Logits:
         """Return the logits (1, T, V) after new tokens of a single row, in NumPy without the overhead of a batch."""
@@ -197,7 +197,7 @@ class CachedDecoder:
         if self.room:
             return
         for row in np.flatnonzero(self._lengths_B == self._context):
-            self._restart(row, self._slid(self._ids_BW[row]))
+            self._restart(int(row), self._slid(self._ids_BW[row]))
 
     def _slid(self, window_W: Ints) -> Ints:
         """Return the tokens of a full window that precede the next token, which completes half a window."""
