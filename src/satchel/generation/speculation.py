@@ -1,8 +1,8 @@
 """Speculative decoding: an n-gram model proposes tokens, and the language model verifies several of them at once.
 
-The n-gram model proposes its most probable token, or its draw with the noise of the position. A token is chosen from the
-distribution of the language model as without proposals, with the same noise, and a proposal is accepted if it is equal to
-that token. So the text is that of plain decoding up to rounding, and has the same distribution.
+The n-gram model proposes its most probable token, or its draw with the noise of the position. A token is chosen from
+the distribution of the language model as without proposals, with the same noise, and a proposal is accepted if it is
+equal to that token. So the text is that of plain decoding up to rounding, and has the same distribution.
 
 Speculative decoding is possible for a network that is interpolated with an n-gram model. `is_speculative` is the rule.
 """
@@ -23,6 +23,8 @@ FIRST_PROPOSALS, MAX_PROPOSALS = 3, 8
 # Maximum number of continuations that `auto` decodes speculatively: in a larger batch, the additional tokens of a
 # verification cost as much as the steps they save.
 SPECULATIVE_ROWS = 4
+# Minimum temperature of proposals.
+LOWEST_TEMPERATURE = 1e-3
 # Maximum number of contexts whose next token is stored.
 STORED_CONTEXTS = 1 << 16
 
@@ -85,8 +87,10 @@ class Drafter:
 
     def _draw(self, state: State, noise: Noise, offset: int, temperature: float) -> int:
         probabilities_V = self._table.distribution(np.array([state]))[0].astype(np.float32)
+        # Relative to the largest one, so that a low temperature does not round all of them to 0.
+        probabilities_V /= probabilities_V.max()
         with np.errstate(under="ignore"):
-            probabilities_V **= 1 / temperature
+            probabilities_V **= 1 / max(temperature, LOWEST_TEMPERATURE)
         return int((probabilities_V / noise.peek(offset, len(probabilities_V))).argmax())
 
     def adapt(self, accepted: int, proposed: int) -> None:
