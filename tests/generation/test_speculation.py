@@ -29,7 +29,9 @@ def samples_of(predictor: NetworkPredictor, tokenizer: Tokenizer, prompt: Ids, *
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("options", [{"greedy": True}, {"temperature": 0.6}, {"temperature": 1.5, "top_p": 0.9}])
+@pytest.mark.parametrize(
+    "options", [{"greedy": True}, {"temperature": 1e-300}, {"temperature": 0.6}, {"temperature": 1.5, "top_p": 0.9}]
+)
 def test_speculative_decoding_equals_plain_decoding_in_float64(
     name: str, options: dict[str, Any], tokenizer: Tokenizer
 ) -> None:

@@ -23,6 +23,8 @@ FIRST_PROPOSALS, MAX_PROPOSALS = 3, 8
 # Maximum number of continuations that `auto` decodes speculatively: in a larger batch, the additional tokens of a
 # verification cost as much as the steps they save.
 SPECULATIVE_ROWS = 4
+# Minimum temperature of proposals.
+LOWEST_TEMPERATURE = 1e-3
 # Maximum number of contexts whose next token is stored.
 STORED_CONTEXTS = 1 << 16
 
@@ -85,8 +87,10 @@ class Drafter:
 
     def _draw(self, state: State, noise: Noise, offset: int, temperature: float) -> int:
         probabilities_V = self._table.distribution(np.array([state]))[0].astype(np.float32)
+        # Relative to the largest one, so that a low temperature does not round all of them to 0.
+        probabilities_V /= probabilities_V.max()
         with np.errstate(under="ignore"):
-            probabilities_V **= 1 / temperature
+            probabilities_V **= 1 / max(temperature, LOWEST_TEMPERATURE)
         return int((probabilities_V / noise.peek(offset, len(probabilities_V))).argmax())
 
     def adapt(self, accepted: int, proposed: int) -> None:
