@@ -1,6 +1,7 @@
 """`satchel generate`: samples, JSON keys, log-probabilities and options of the sampler."""
 
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -139,3 +140,15 @@ def test_json_states_whether_speculative_decoding_was_used(cli: Cli, verses: Pat
         result = json_of(cli, "generate", run, "The", "--tokens", 10, "--greedy", "--speculative", mode)
         assert result["speculative"] is expected
     assert json_of(cli, "generate", ngram, "The")["speculative"] is False
+
+
+def test_the_loss_of_int8_on_held_out_text_is_printed(cli: Cli, verses: Path, ngram: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    satchel.train(verses, model="transformer", tokenizer="char", steps=5, settings=SMALL, out=run, valid=0.1)
+    code, printed, messages = cli("generate", run, "The", "--tokens", 5, "--greedy", "--precision", "int8")
+    assert code == 0
+    assert printed.startswith("The")
+    bits = [float(each) for each in re.findall(r"int8: ([0-9.]+) bits per byte .* float32: ([0-9.]+)", messages)[0]]
+    assert bits[0] == pytest.approx(bits[1], rel=0.05)
+    assert cli("generate", run, "The", "--precision", "int4")[0] == 2
+    assert cli("generate", ngram, "The", "--precision", "int8")[0] == 2

@@ -14,6 +14,7 @@ from satchel.nn.inference_layers import (
     THREADED_ELEMENTS,
     InferenceLinear,
     InferenceNorm,
+    LowPrecisionLinear,
 )
 
 # Below and above the size from which oneDNN's layout is used, and of the matrices that are padded with rows.
@@ -81,3 +82,19 @@ def test_norms_equal_their_modules(dtype: torch.dtype) -> None:
                 layer.vector(x_W, np.empty_like(x_W)), expected_W, rtol=tolerance, atol=tolerance
             )
             np.testing.assert_array_equal(x_W, before)
+
+
+def test_rows_of_an_int8_product_are_independent_and_close_to_float32() -> None:
+    torch.manual_seed(0)
+    weight, bias, x = (
+        torch.randn(40, 32),
+        torch.randn(40),
+        torch.randn(5, 32) * torch.tensor([[0.01], [1.0], [5.0], [1.0], [1.0]]),
+    )
+    layer = LowPrecisionLinear(weight, bias, "int8")
+    together = layer(x)
+    for row in range(5):
+        torch.testing.assert_close(layer(x[row, None])[0], together[row], rtol=0, atol=0)
+    scale = (x.norm(dim=1, keepdim=True) * weight.norm(dim=1)).numpy()
+    assert np.abs((together - torch.nn.functional.linear(x, weight, bias)).numpy() / scale).max() < 0.01
+    np.testing.assert_array_equal(layer.rows(x.numpy()), together.numpy())

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -34,10 +34,13 @@ from satchel.text.token_names import next_token
 from satchel.text.windows import Window, pair_notes, select_window, whole_window
 from satchel.training.defaults import MOST_COUNTED, ngram_order
 
+FLOAT32: Literal["float32"] = "float32"
+
 if TYPE_CHECKING:
     from satchel.inspection.ablation import Measure
     from satchel.inspection.contributions import Contributions
     from satchel.inspection.gradients import GradientNorms
+    from satchel.nn.inference_layers import DecodingPrecision
 
 
 @dataclass(frozen=True)
@@ -334,6 +337,23 @@ class LanguageModel(Model):
                 "use auto or off, or train a network with --set model.ngram=5",
             )
         return sampling, notes
+
+    def decoding_bits(self) -> tuple[float, float] | None:
+        """Return the bits per byte of a held-out sample under the decoder in float32 and in the set precision.
+
+        None without held-out text.
+        """
+        from satchel.evaluation.decoding import decoding_bits
+
+        precision: DecodingPrecision = getattr(self.predictor, "decoding_precision", FLOAT32)
+        tokens = self._files.valid_tokens()
+        if tokens is None:
+            return None
+        bits = []
+        for each in (FLOAT32, precision):
+            self.set_precision(each)
+            bits.append(decoding_bits(self.predictor, self.tokenizer, tokens.ids))
+        return bits[0], bits[1]
 
     def export_arpa(self, path: str | Path, *, progress: Progress = silent) -> Path:
         """Write an n-gram model as an ARPA file and return its path."""

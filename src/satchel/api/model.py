@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from satchel.inspection.senses import Neighbours, SenseVectors, WordSenses, WordSimilarity
     from satchel.inspection.targets import Target
     from satchel.inspection.trace import Trace
-    from satchel.nn.precision import Precision
+    from satchel.nn.inference_layers import DecodingPrecision
 
 
 # Unit of the validation loss by task.
@@ -96,15 +96,16 @@ class Model(ABC):
         """Labels of a classifier or tags of a tagger, in the order of the logits."""
         return self.run.labels
 
-    def set_precision(self, precision: "Precision") -> None:
-        """Set the precision of matrix products in evaluation: float32 or bfloat16. Decoding always uses float32."""
+    def set_precision(self, precision: "DecodingPrecision") -> None:
+        """Set the precision of matrix products: float32, bfloat16, or int8, which is for decoding only."""
         predictors = [
             each for each in getattr(self.predictor, "parts", (self.predictor,)) if hasattr(each, "precision")
         ]
         if precision != "float32" and not predictors:
             raise SettingsError(f"precision={precision} does not apply to n-gram models", "use float32")
         for predictor in predictors:
-            predictor.precision = precision
+            predictor.precision = "float32" if precision == "int8" else precision
+            predictor.decoding_precision = precision
 
     def corpus(self, data: str | Path, changes: config.Tree | None = None, task: str | None = None) -> Corpus:
         """Return data read with the settings of the run, except for `changes`; by default for the task of the model."""

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from satchel.cli.options import AsJson, Run, SamplingSeed, Temperature, TopK, TopP, read_text
+from satchel.cli.options import (
+    AsJson,
+    DecodingPrecisionOption,
+    Run,
+    SamplingSeed,
+    Temperature,
+    TopK,
+    TopP,
+    read_text,
+    use_decoding_precision,
+)
 from satchel.cli.output import TEXT, TOKEN, Progress, emit_json, message, print, print_table
 from satchel.errors import SettingsError
 from satchel.text.display import visible
@@ -56,6 +66,7 @@ def generate(
     speculative: Annotated[
         str, Option(metavar="MODE", help="Speculative decoding with the n-gram model of the run: auto, on or off.")
     ] = "auto",
+    precision: DecodingPrecisionOption = "float32",
     as_json: AsJson = False,
 ) -> None:
     """Print one or more continuations of a prompt.
@@ -73,6 +84,7 @@ def generate(
         "greedy": greedy, "logprobs": logprobs, "speculative": speculative,
     }  # fmt: skip
     model = api.load(run, task="lm")
+    use_decoding_precision(model, precision)
     if samples == 1 and not as_json:
         _stream(model, prompt, options)
         return

@@ -32,6 +32,14 @@ PrecisionOption = Annotated[
     str,
     Option("--precision", metavar="PRECISION", help="Precision of matrix products: float32 or bfloat16."),
 ]
+DecodingPrecisionOption = Annotated[
+    str,
+    Option(
+        "--precision",
+        metavar="PRECISION",
+        help="Precision of matrix products: float32, bfloat16 or int8. The loss on held-out text is printed.",
+    ),
+]
 Top = Annotated[int, Option(help="Number of words in each list.", min=1)]
 Temperature = Annotated[float, Option(help="Sampling temperature: the logits are divided by it; 0 is greedy.")]
 TopK = Annotated[int | None, Option(help="Sample from the K most probable tokens.")]
@@ -143,6 +151,26 @@ def use_precision(model: Any, precision: str) -> None:
 
         if not has_bfloat16(instruction_sets("cpu")):
             message("note: the processor has no bfloat16 instructions and emulates them: float32 is faster")
+
+
+def use_decoding_precision(model: Any, precision: str) -> None:
+    """Set the precision of decoding; print the change of the bits per byte of held-out text."""
+    check_choice("--precision", precision, ("float32", "bfloat16", "int8"))
+    if precision == "float32":
+        return
+    if precision == "int8":
+        from satchel.nn.precision import AVX2, instruction_sets
+
+        if AVX2 not in instruction_sets("cpu"):
+            raise SettingsError("--precision int8: the processor has no instructions for it", "use float32")
+        model.set_precision(precision)
+    else:
+        use_precision(model, precision)
+    bits = model.decoding_bits()
+    if bits is None:
+        message(f"note: the run has no held-out text, so the loss of {precision} is not measured")
+        return
+    message(f"{precision}: {bits[1]:.4f} bits per byte on held-out text; float32: {bits[0]:.4f}")
 
 
 def check_choice(option: str, value: str, choices: Sequence[str]) -> None:

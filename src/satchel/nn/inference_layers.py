@@ -108,7 +108,7 @@ def _threaded(matrix_OI: Floats) -> Floats:
 class LowPrecisionLinear:
     """The product with a matrix in int8 or bfloat16; inputs and outputs are float32.
 
-    In int8, each row of the matrix has a scale, and the inputs are quantised for each product.
+    In int8, each row of the matrix and each input vector has a scale, so that the rows of a batch are independent.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, precision: DecodingPrecision) -> None:
@@ -121,17 +121,29 @@ class LowPrecisionLinear:
                 warnings.simplefilter("ignore")
                 zeros_O = torch.zeros(len(weight), dtype=torch.long)
                 quantised = torch.quantize_per_channel(weight, scales_O.double(), zeros_O, 0, torch.qint8)
-                self._packed = torch.ops.quantized.linear_prepack(quantised, bias)
+                self._packed = torch.ops.quantized.linear_prepack(quantised, None)
+            # PyTorch derives the scale of the inputs from the range of all rows: this row makes it [-1, 1].
+            self._range_row = torch.zeros(weight.shape[1])
+            self._range_row[0], self._range_row[-1] = -1, 1
         else:
-            self._weight, self._bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
+            self._weight = weight.bfloat16()
+        self._bias = bias
 
     def __call__(self, x: Tensor, post: PostOp = "none", residual: Tensor | None = None) -> Tensor:
         """Return post(x W' + b), or with a residual its sum with x W' + b."""
-        if self._precision == "int8":
-            product: Tensor = torch.ops.quantized.linear_dynamic(x, self._packed, True)
-        else:
-            product = F.linear(x.bfloat16(), self._weight, self._bias).float()
+        product = (
+            self._quantised_product(x) if self._precision == "int8" else F.linear(x.bfloat16(), self._weight).float()
+        )
+        if self._bias is not None:
+            product += self._bias
         return _FUNCTIONS[post](product) if residual is None else product.add_(residual)
+
+    def _quantised_product(self, x: Tensor) -> Tensor:
+        rows_RI = x.reshape(-1, x.shape[-1])
+        scales_R1 = rows_RI.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(torch.float32).tiny)
+        inputs_RI = torch.cat([rows_RI / scales_R1, self._range_row[None]])
+        product_RO: Tensor = torch.ops.quantized.linear_dynamic(inputs_RI, self._packed, False)[:-1]
+        return product_RO.mul_(scales_R1).view(*x.shape[:-1], -1)
 
     def vector(self, x_I: Floats) -> Floats:
         """Return the product with one vector."""
