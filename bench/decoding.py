@@ -6,12 +6,14 @@
 Greedy decoding after a prompt of 8 tokens. Satchel (GPT-2 architecture), Hugging Face and CTranslate2 have the same
 random weights; the other variants of Satchel have the default architecture, a Backpack with 16 senses and int8
 weights. All variants run in one process in rounds, in float32 unless the name states otherwise. The time includes the
-encoding of the prompt and the choice of the tokens. Times are medians, ratios are medians of the ratios of a round.
+encoding of the prompt and the choice of the tokens. CTranslate2 is skipped if it is not installed. Times are medians,
+ratios are medians of the ratios of a round.
 
 With a run, prompts are taken from the text, and the tokens of both variants are compared.
 """
 
 import argparse
+import importlib.util
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable
@@ -28,6 +30,7 @@ from satchel.generation.sampling import Sampling
 from satchel.models.backpack import BackpackSettings
 from satchel.models.build import build_encoder
 from satchel.models.transformer import TransformerSettings, gpt2
+from satchel.nn.inference_layers import DecodingPrecision, Products
 from satchel.predictor import Predictor
 from satchel.tasks.language import LanguageNetwork, NetworkPredictor
 from satchel.text.tokenizer import Tokenizer
@@ -61,9 +64,10 @@ class Ids:
         self.unknown, self.kind, self.spellings = None, "char", [""] * vocabulary
 
 
-def satchel(network: LanguageNetwork, vocabulary: int) -> Generate:
+def satchel(network: LanguageNetwork, vocabulary: int, precision: DecodingPrecision = "float32") -> Generate:
     """Return a function that decodes with a network."""
     predictor = NetworkPredictor(network.eval(), vocabulary)
+    predictor.products = Products(precision)
     tokenizer: Any = Ids(vocabulary)
 
     def generate(batch: int, tokens: int) -> list[list[int]]:
@@ -204,10 +208,12 @@ def _compare(name: str, size: Size, batch: int, options: argparse.Namespace) -> 
         "satchel, Backpack, 16 senses": satchel(
             new_network(BackpackSettings(**shape, senses=16), size), size.vocabulary
         ),
-        "CTranslate2": ctranslate2(model, size, "float32", threads),
-        "CTranslate2, int8": ctranslate2(model, size, "int8", threads),
+        "satchel, GPT-2 architecture, int8": satchel(network, size.vocabulary, "int8"),
         "Hugging Face": hugging_face(model),
     }
+    if importlib.util.find_spec("ctranslate2"):
+        for key, compute_type in (("CTranslate2", "float32"), ("CTranslate2, int8", "int8")):
+            variants[key] = ctranslate2(model, size, compute_type, threads)
     tokens = options.tokens if name == "small" else max(1, options.tokens // 4)
     reference, *_ = variants["Hugging Face"](1, tokens)
     same = sum(a == b for a, b in zip(variants["satchel, GPT-2 architecture"](1, tokens)[0], reference, strict=True))
@@ -221,7 +227,8 @@ def _compare(name: str, size: Size, batch: int, options: argparse.Namespace) -> 
     print("| --- | ---: | ---: | ---: | ---: |")
     for key, times in seconds.items():
         median = statistics.median(times)
-        ratios = [f"{median_ratio(seconds[peer], times):.2f}" for peer in ("Hugging Face", "CTranslate2")]
+        peers = (seconds.get(peer) for peer in ("Hugging Face", "CTranslate2"))
+        ratios = [f"{median_ratio(peer, times):.2f}" if peer else "-" for peer in peers]
         print(f"| {key} | {batch * tokens / median:,.0f} | {1000 * median / tokens:.2f} | {' | '.join(ratios)} |")
     print(flush=True)
 

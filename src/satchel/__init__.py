@@ -5,7 +5,12 @@
 >>> model.evaluate("held-out.txt").bits_per_byte
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# NumPy's BLAS and PyTorch have threads that wait actively for work. Those of OpenBLAS stop after 2^22 instead of 2^26
+# processor cycles, a few milliseconds, so that they do not slow down PyTorch; OpenBLAS reads this when it is loaded.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "22")
 
 __version__ = "0.1.0"
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,8 +33,6 @@ from satchel.text.reading import Corpus, pieces_of
 from satchel.text.token_names import next_token
 from satchel.text.windows import Window, pair_notes, select_window, whole_window
 from satchel.training.defaults import MOST_COUNTED, ngram_order
-
-FLOAT32: Literal["float32"] = "float32"
 
 if TYPE_CHECKING:
     from satchel.inspection.ablation import Measure
@@ -338,22 +336,21 @@ class LanguageModel(Model):
             )
         return sampling, notes
 
-    def decoding_bits(self) -> tuple[float, float] | None:
-        """Return the bits per byte of a held-out sample under the decoder in float32 and in the set precision.
+    def decoding_bits(self, precision: "DecodingPrecision") -> tuple[float, float] | None:
+        """Set the precision, and return the bits per byte of a held-out sample under the decoder in float32 and in it.
 
         None without held-out text.
         """
         from satchel.evaluation.decoding import decoding_bits
 
-        precision: DecodingPrecision = getattr(self.predictor, "decoding_precision", FLOAT32)
+        self.set_precision(precision)
         tokens = self._files.valid_tokens()
         if tokens is None:
             return None
-        bits = []
-        for each in (FLOAT32, precision):
-            self.set_precision(each)
-            bits.append(decoding_bits(self.predictor, self.tokenizer, tokens.ids))
-        return bits[0], bits[1]
+        self.set_precision("float32")
+        reference = decoding_bits(self.predictor, self.tokenizer, tokens.ids)
+        self.set_precision(precision)
+        return reference, decoding_bits(self.predictor, self.tokenizer, tokens.ids)
 
     def export_arpa(self, path: str | Path, *, progress: Progress = silent) -> Path:
         """Write an n-gram model as an ARPA file and return its path."""

@@ -97,15 +97,20 @@ class Model(ABC):
         return self.run.labels
 
     def set_precision(self, precision: "DecodingPrecision") -> None:
-        """Set the precision of matrix products: float32, bfloat16, or int8, which is for decoding only."""
+        """Set the precision of matrix products: float32, bfloat16, or int8, which is for decoding only.
+
+        The parameters are converted once: call it again after a change of the parameters.
+        """
         predictors = [
             each for each in getattr(self.predictor, "parts", (self.predictor,)) if hasattr(each, "precision")
         ]
+        from satchel.nn.inference_layers import Products
+
         if precision != "float32" and not predictors:
             raise SettingsError(f"precision={precision} does not apply to n-gram models", "use float32")
         for predictor in predictors:
             predictor.precision = "float32" if precision == "int8" else precision
-            predictor.decoding_precision = precision
+            predictor.products = Products(precision)
 
     def corpus(self, data: str | Path, changes: config.Tree | None = None, task: str | None = None) -> Corpus:
         """Return data read with the settings of the run, except for `changes`; by default for the task of the model."""

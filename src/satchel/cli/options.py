@@ -163,10 +163,9 @@ def use_decoding_precision(model: Any, precision: str) -> None:
 
         if AVX2 not in instruction_sets("cpu"):
             raise SettingsError("--precision int8: the processor has no instructions for it", "use float32")
-        model.set_precision(precision)
     else:
         use_precision(model, precision)
-    bits = model.decoding_bits()
+    bits = model.decoding_bits(precision)
     if bits is None:
         message(f"note: the run has no held-out text, so the loss of {precision} is not measured")
         return

@@ -12,7 +12,7 @@ from torch import Tensor
 from satchel.models.backpack import Backpack
 from satchel.models.transformer import TransformerContextualiser
 from satchel.models.transformer_step import Ints, Span, TransformerStep
-from satchel.nn.inference_layers import DecodingPrecision, Floats, InferenceNorm, new_linear
+from satchel.nn.inference_layers import Floats, InferenceNorm, Products
 from satchel.nn.row_buffer import RowBuffer
 from satchel.nn.senses import SenseNetwork, gather_senses, weighted_sum, weighted_sum_in_blocks
 from satchel.nn.vector_activations import activate
@@ -24,19 +24,19 @@ MIN_TOKENS = 64
 class BackpackStep:
     """Encodings of new tokens by a causal Backpack whose contextualiser is a Transformer."""
 
-    def __init__(self, network: Backpack, precision: DecodingPrecision = "float32") -> None:
+    def __init__(self, network: Backpack, products: Products) -> None:
         assert isinstance(network.contextualiser, TransformerContextualiser)
         assert network.sense_attention is not None
         self._network, self._attention = network, network.sense_attention
-        self._contextualiser = TransformerStep(network.contextualiser, precision)
+        self._contextualiser = TransformerStep(network.contextualiser, products)
         self._embedding_VD = network.embedding.weight.detach()
         project = network.sense_attention.project
-        self._project = new_linear(project.weight, project.bias, precision)
+        self._project = products.linear(project.weight, project.bias)
         self._senses = _SenseTable(network)
         senses, key_width = self._attention.senses, self._attention.key_width
         self._keys = RowBuffer(1, senses, key_width, network.context, self._embedding_VD)
         # Rows (R, S) of the positions in the table of sense vectors.
-        self._table_rows_RS = torch.empty(0, 0, dtype=torch.long)
+        self._table_rows_RS = np.zeros((0, 0), np.int64)
         # Sense vectors of the first positions of the first row, for `extend_row`.
         self._gathered_SND = self._embedding_VD.new_empty(0, senses, network.width)
         self._gathered = 0
@@ -50,17 +50,18 @@ class BackpackStep:
         """Provide memory for this number of rows and positions."""
         self._contextualiser.allocate(rows, positions)
         self._keys.allocate(rows, positions)
-        old = self._table_rows_RS
-        self._table_rows_RS = old.new_zeros(len(self._keys.values[0]), self._keys.positions)
-        self._table_rows_RS[: old.shape[0], : old.shape[1]] = old
+        old_RS, shape = self._table_rows_RS, (len(self._keys.values[0]), self._keys.positions)
+        if old_RS.shape != shape:
+            self._table_rows_RS = np.zeros(shape, np.int64)
+            self._table_rows_RS[: old_RS.shape[0], : old_RS.shape[1]] = old_RS
 
     def select(self, rows: Ints, length: int) -> None:
         """Move the first `length` positions of these rows to the rows 0, 1, ..."""
-        table_rows = self._table_rows_RS[torch.from_numpy(rows)]
+        table_rows_RS = self._table_rows_RS[rows]
         self._contextualiser.select(rows, length)
         self._keys.select(rows, length)
         self.allocate(len(rows), length)
-        self._table_rows_RS[: len(rows), :length] = table_rows[:, :length]
+        self._table_rows_RS[: len(rows), :length] = table_rows_RS[:, :length]
         self._gathered = 0
 
     def extend(self, ids_BT: Ints, first: int, starts_B: Ints) -> Tensor:
@@ -69,7 +70,7 @@ class BackpackStep:
         hidden_BTD = self._contextualiser.extend(self._embedding_VD[ids], first, starts_B)
         count, width = self._attention.senses, self._attention.key_width
         both_BT2NK = self._project(hidden_BTD).unflatten(-1, (2, count, width))
-        keys_BNSK, table_rows_BS = self._keys.values[0, rows], self._table_rows_RS[rows]
+        keys_BNSK, table_rows_BS = self._keys.values[0, rows], torch.from_numpy(self._table_rows_RS[rows])
         part.write(keys_BNSK, both_BT2NK[:, :, 1])
         table_rows_BT = self._senses.rows(ids_BT)
         senses_UND = self._senses.values
@@ -119,7 +120,7 @@ class BackpackStep:
         """Return the sense vectors (S, N, D) of the first row, whose positions from `start` on have these tokens."""
         stop = start + len(ids_T)
         rows_T = [self._senses.row(id_) for id_ in ids_T.tolist()]
-        self._table_rows_RS[0, start:stop] = torch.tensor(rows_T)
+        self._table_rows_RS[0, start:stop] = rows_T
         if stop > len(self._gathered_SND):
             gathered = self._gathered_SND.new_empty(self._keys.positions, *self._gathered_SND.shape[1:])
             gathered[: self._gathered] = self._gathered_SND[: self._gathered]
@@ -185,7 +186,7 @@ class _SenseVector:
     def __init__(self, network: SenseNetwork) -> None:
         self._norms = [InferenceNorm(norm) for norm in (network.first_norm, network.second_norm, network.last_norm)]
         linear = network.block.widen, network.block.narrow, network.widen, network.spread
-        self._linear = [new_linear(module.weight, module.bias) for module in linear]
+        self._linear = [Products().linear(module.weight, module.bias) for module in linear]
 
     def __call__(self, x_D: Floats) -> Floats:
         """Return the sense vectors as one array, from the embedding."""

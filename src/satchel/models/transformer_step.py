@@ -17,7 +17,7 @@ from torch import Tensor
 
 from satchel.models.transformer import TransformerContextualiser, TransformerSettings
 from satchel.nn.blocks import Activation, Block
-from satchel.nn.inference_layers import DecodingPrecision, Floats, InferenceNorm, PostOp, new_linear
+from satchel.nn.inference_layers import Floats, InferenceNorm, PostOp, Products
 from satchel.nn.positions import Alibi, Rotary, angles
 from satchel.nn.row_buffer import RowBuffer
 from satchel.nn.vector_activations import activate
@@ -41,11 +41,11 @@ MAX_EXPONENT = 60
 class TransformerStep:
     """The blocks of a causal Transformer as functions of vectors, with a KV cache."""
 
-    def __init__(self, network: TransformerContextualiser, precision: DecodingPrecision = "float32") -> None:
+    def __init__(self, network: TransformerContextualiser, products: Products) -> None:
         assert self.supports(network.settings)
         self._positions, self._norm = network.positions, InferenceNorm(network.norm)
         self._layers = [
-            _Layer(block, network.settings, precision) for block in network.blocks if isinstance(block, Block)
+            _Layer(block, network.settings, products) for block in network.blocks if isinstance(block, Block)
         ]
         parameter = next(network.parameters(), torch.empty(0))
         heads, key_width, value_width = self._layers[0].widths if self._layers else (0, 0, 0)
@@ -140,7 +140,7 @@ class Span:
 class _Layer:
     """A Transformer block as a function of vectors."""
 
-    def __init__(self, block: Block, settings: TransformerSettings, precision: DecodingPrecision) -> None:
+    def __init__(self, block: Block, settings: TransformerSettings, products: Products) -> None:
         attention, feedforward = block.attention, block.feedforward
         key_width, positions = attention.key_width, attention.positions
         self.widths = attention.heads, key_width, attention.value_width
@@ -148,7 +148,7 @@ class _Layer:
         self._slopes_H11 = positions.slopes_H[:, None, None] if isinstance(positions, Alibi) else None
         self._norms = [InferenceNorm(module) for module in (block.attention_norm, block.feedforward_norm)]
         self._project, self._out, self._widen, self._narrow = (
-            new_linear(module.weight, module.bias, precision)
+            products.linear(module.weight, module.bias)
             for module in (attention.project, attention.out, feedforward.widen, feedforward.narrow)
         )
         self._activation = settings.feedforward

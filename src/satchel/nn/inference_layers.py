@@ -156,11 +156,24 @@ class LowPrecisionLinear:
         return products
 
 
-def new_linear(
-    weight: Tensor, bias: Tensor | None = None, precision: DecodingPrecision = "float32"
-) -> InferenceLinear | LowPrecisionLinear:
-    """Return the product with a matrix in a precision; float32 keeps the precision of the matrix."""
-    return InferenceLinear(weight, bias) if precision == "float32" else LowPrecisionLinear(weight, bias, precision)
+class Products:
+    """Makes the products with the matrices of a network in one precision; float32 keeps that of the matrices.
+
+    A matrix is converted to int8 or bfloat16 once. After a change of the parameters, new Products are needed.
+    """
+
+    def __init__(self, precision: DecodingPrecision = "float32") -> None:
+        self.precision: DecodingPrecision = precision
+        # By the address of the matrix, which is kept so that its memory is not used again.
+        self._converted: dict[int, tuple[Tensor, LowPrecisionLinear]] = {}
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> InferenceLinear | LowPrecisionLinear:
+        """Return the product with a matrix."""
+        if self.precision == "float32":
+            return InferenceLinear(weight, bias)
+        if weight.data_ptr() not in self._converted:
+            self._converted[weight.data_ptr()] = weight, LowPrecisionLinear(weight, bias, self.precision)
+        return self._converted[weight.data_ptr()][1]
 
 
 class InferenceNorm:

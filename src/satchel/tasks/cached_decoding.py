@@ -18,7 +18,7 @@ from satchel.models.transformer import Transformer
 from satchel.models.transformer_step import Ints, TransformerStep
 from satchel.nn.cache import Cache, caching
 from satchel.nn.inference import evaluation_mode
-from satchel.nn.inference_layers import DecodingPrecision, Floats, new_linear
+from satchel.nn.inference_layers import Floats, Products
 from satchel.nn.sites import Site
 from satchel.predictor import Ids, Logits, checked
 
@@ -49,8 +49,8 @@ class Step(Protocol):
 class _TokenStep:
     """The step of a Transformer on token embeddings."""
 
-    def __init__(self, network: Transformer, precision: DecodingPrecision) -> None:
-        self._step = TransformerStep(network, precision)
+    def __init__(self, network: Transformer, products: Products) -> None:
+        self._step = TransformerStep(network, products)
         self.allocate, self.select = self._step.allocate, self._step.select
         self._embedding_VD = network.embedding.weight.detach()
 
@@ -61,7 +61,7 @@ class _TokenStep:
         return self._step.extend_row(self._embedding_VD.numpy()[ids_T], start)
 
 
-def new_step(network: nn.Module, encoder: CausalEncoder, precision: DecodingPrecision = "float32") -> Step | None:
+def new_step(network: nn.Module, encoder: CausalEncoder, products: Products) -> Step | None:
     """Return the step of a network; None if its architecture, device or type is not supported or a site is patched."""
     weight = encoder.embedding.weight
     is_supported = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64)
@@ -69,9 +69,9 @@ def new_step(network: nn.Module, encoder: CausalEncoder, precision: DecodingPrec
         return None
     match encoder:
         case Transformer() if TransformerStep.supports(encoder.settings):
-            return _TokenStep(encoder, precision)
+            return _TokenStep(encoder, products)
         case Backpack() if BackpackStep.supports(encoder):
-            return BackpackStep(encoder, precision)
+            return BackpackStep(encoder, products)
     return None
 
 
@@ -89,10 +89,10 @@ class CachedDecoder:
         step: Step,
         head_weight: Tensor,
         context: int,
-        precision: DecodingPrecision = "float32",
+        products: Products,
     ) -> None:
         self._network, self._step, self._context = network, step, context
-        self._head = new_linear(head_weight, precision=precision)
+        self._head = products.linear(head_weight)
         # Encodings of the last scores, (B, D) or (B, T, D).
         self._encoded: Tensor | Floats = head_weight.detach()[:0]
         # Tokens and lengths of the windows of all rows.

@@ -17,7 +17,7 @@ from satchel.errors import RunError, SettingsError
 from satchel.models.encoder import CausalEncoder
 from satchel.ngram.tables import Table
 from satchel.nn.inference import inference
-from satchel.nn.inference_layers import DecodingPrecision
+from satchel.nn.inference_layers import Products
 from satchel.nn.linear import product
 from satchel.nn.precision import Precision
 from satchel.nn.sites import Site
@@ -149,7 +149,7 @@ class NetworkPredictor:
         self.where = where
         self.window = network.encoder.context
         self.precision: Precision = "float32"  # of scoring
-        self.decoding_precision: DecodingPrecision = "float32"
+        self.products = Products()  # of decoding
 
     @property
     def vocabulary(self) -> int:
@@ -319,13 +319,13 @@ class NetworkPredictor:
         return CombinedDecoder((decoder, self.network.ngram.decoder()), combine)
 
     def _network_decoder(self) -> CachedDecoder | GroupedDecoder:
-        network, precision = self.network, self.decoding_precision
-        step = new_step(network, network.encoder, precision)
+        network, products = self.network, self.products
+        step = new_step(network, network.encoder, products)
         if step is not None and self.window is not None:
-            return CachedDecoder(network, step, network.head.weight, self.window, precision)
-        if precision != "float32":
+            return CachedDecoder(network, step, network.head.weight, self.window, products)
+        if products.precision != "float32":
             raise SettingsError(
-                f"precision={precision}: only Transformers and Backpacks with pre-norm decode in another precision",
+                f"precision={products.precision}: only Transformers and Backpacks with pre-norm support it",
                 "use float32",
             )
         return GroupedDecoder(network, network.encoder, network.head)
