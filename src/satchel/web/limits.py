@@ -1,0 +1,61 @@
+"""The limits of all requests in one table. The same values validate requests and appear in the OpenAPI schema."""
+
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+KILOBYTE = 1 << 10
+MEGABYTE = 1 << 20
+
+# Bytes of a request body, of which text makes up most.
+MAX_BODY = 4 * MEGABYTE
+MAX_TEXT = 1_000_000  # characters of a text
+MAX_NAME = 1000  # characters of the id of a run, of a data file, a label or a word
+MAX_BATCH = 1000  # texts of one request
+
+
+class Bounds(NamedTuple):
+    """Smallest and largest value of a number in a request."""
+
+    least: float
+    most: float
+
+
+BOUNDS = {
+    "frequency_penalty": Bounds(-100, 100),
+    "heads": Bounds(0, 1000),
+    "length": Bounds(1, 100_000),
+    "layer": Bounds(0, 1000),
+    "logit_bias": Bounds(-1000, 1000),
+    "max_tokens": Bounds(0, 100_000),
+    "min_p": Bounds(0, 1),
+    "minutes": Bounds(0.01, 100_000),
+    "no_repeat_ngram": Bounds(0, 1_000_000),
+    "presence_penalty": Bounds(-100, 100),
+    "repetition_penalty": Bounds(0.01, 100),
+    "samples": Bounds(1, 32),
+    "seed": Bounds(0, (1 << 63) - 1),
+    "start": Bounds(0, 1 << 40),
+    "temperature": Bounds(0, 100),
+    "tokens": Bounds(1, 100_000),
+    "token_id": Bounds(0, (1 << 31) - 1),
+    "top": Bounds(1, 1000),
+    "top_k": Bounds(1, 10_000_000),
+    "probability": Bounds(0, 1),
+}
+
+
+def bounded(name: str, default: Any = ..., description: str | None = None) -> Any:
+    """Return a field with the bounds of this name."""
+    bounds = BOUNDS[name]
+    return Field(default, ge=bounds.least, le=bounds.most, description=description)
+
+
+def text(default: Any = ..., description: str | None = None) -> Any:
+    """Return a field for a text."""
+    return Field(default, max_length=MAX_TEXT, description=description)
+
+
+def name(default: Any = ..., description: str | None = None) -> Any:
+    """Return a field for a short text, such as the id of a run."""
+    return Field(default, min_length=1, max_length=MAX_NAME, description=description)

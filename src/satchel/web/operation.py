@@ -1,0 +1,69 @@
+"""Routes of the JSON API that call a model: the request, and the function that answers it in a worker process."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from satchel.progress import Progress
+from satchel.web import limits
+
+Document = dict[str, Any]
+
+
+class Request(BaseModel):
+    """Base class of requests: no unknown fields, no type conversions, no NaN."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def run_ids(self) -> Iterator[str]:
+        """Yield the ids of the runs that the request names."""
+        for field in ("run", "versus_run"):
+            if value := getattr(self, field, None):
+                yield value
+        yield from getattr(self, "runs", ())
+
+    def data_ids(self) -> Iterator[str]:
+        """Yield the names of the data that the request names."""
+        if value := getattr(self, "data", None):
+            yield value
+
+
+class RunRequest(Request):
+    """A request about one run."""
+
+    run: str = limits.name(description="id of the run, as listed by /api/runs/list")
+
+
+class Array(NamedTuple):
+    """A reply in binary form: the bytes of an array in C order, with its shape and dtype in headers."""
+
+    values: np.ndarray[Any, Any]
+
+
+class Context(Protocol):
+    """The models and data of one request; ids are resolved to paths before a worker receives the request."""
+
+    progress: Progress
+
+    def model(self, run: str, *, task: str | None = None) -> Any:
+        """Return the model of a run; with `task`, refuse runs for other tasks."""
+
+    def data(self, name: str) -> Path | str:
+        """Return the path of a data file, or the name of a dataset (@NAME)."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route /api/NAME that is answered by `function(context, request)` in a worker process."""
+
+    name: str
+    request: type[Request]
+    function: str  # "module:function"; the module is imported only in workers
+    summary: str  # one sentence for the OpenAPI schema
+    keys: tuple[str, ...]  # keys of every reply
+    # Long operations (evaluate, compare) have their own worker, so that the others do not wait for them.
+    is_long: bool = False
