@@ -273,11 +273,11 @@ class LanguageModel(Model):
         logprobs_V = log_probabilities(decoder, decoder.join([ids_T]))[0]
         best = [int(id_) for id_ in np.argsort(-logprobs_V, kind="stable")[:top]]
         probabilities = tuple(float(probability) for probability in np.exp(logprobs_V[best]))
-        window = select_window(len(ids_T), self._context)
+        window = select_window(len(ids_T), self.context_length)
         return NextTokens(self.tokenizer.tokens_of(best), tuple(best), probabilities, window)
 
     @property
-    def _context(self) -> int | None:
+    def context_length(self) -> int | None:
         """Maximum number of tokens that the network reads, in a mixture the smallest one; None without a limit."""
         parts: Sequence[Any] = getattr(self.predictor, "parts", (self.predictor,))
         windows = [getattr(part, "window", None) for part in parts]
@@ -310,7 +310,7 @@ class LanguageModel(Model):
         )
         tokens = sum(len(sample.ids) for sample in samples)
         rate = tokens / max(time.perf_counter() - began, 1e-9)
-        return Generation(prompt, tuple(samples), rate, select_window(len(ids_T), self._context), tuple(notes))
+        return Generation(prompt, tuple(samples), rate, select_window(len(ids_T), self.context_length), tuple(notes))
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[GeneratedToken]:
         """Return an iterator over the tokens of continuations of a prompt, which generates each when it is requested.

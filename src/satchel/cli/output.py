@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from satchel.text.display import json_text, safe, visible
+from satchel.text.display import finite, json_text, safe, visible
 from satchel.torchrun import launch
 
 if TYPE_CHECKING:
@@ -31,18 +31,8 @@ def print(text: str = "", *, end: str = "\n", flush: bool = False) -> None:
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document; numbers that are not finite become null."""
-    tree = {"schema_version": SCHEMA_VERSION, **_finite(document)}
+    tree = {"schema_version": SCHEMA_VERSION, **finite(document)}
     builtins.print(json_text(tree, indent=2))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def message(*lines: str) -> None:

@@ -13,7 +13,7 @@ from satchel.generation.sampling import Sampler, Sampling
 from satchel.generation.speculation import Drafter, State, draft_table, is_speculative
 from satchel.generation.stopping import EndOfDocument, Finish, StopCondition, StopStrings, TokenLimit
 from satchel.generation.transforms import History
-from satchel.predictor import Ids, Logits, Predictor, log_probabilities
+from satchel.predictor import Floats, Ids, Logits, Predictor, log_probabilities
 from satchel.text.incremental import IncrementalDecoder
 from satchel.text.tokenizer import Tokenizer
 
@@ -95,7 +95,7 @@ class Continuation:
         """The generated text; while it is generated, the part that later tokens cannot change."""
         return "".join(self._text.released)
 
-    def choose(self, scores_V: Logits, logprobs_V: Logits | None) -> GeneratedToken:
+    def choose(self, scores_V: Logits, logprobs_V: Floats | None) -> GeneratedToken:
         """Choose the next token; `logprobs_V` are the log-probabilities of the model if they are to be returned."""
         id_ = self._sampler.choose(scores_V, self.history, self.noise)
         released = len(self._text.released)
@@ -108,19 +108,21 @@ class Continuation:
         logprob: float | None = None
         alternatives: tuple[tuple[int, float], ...] = ()
         if logprobs_V is not None:
-            logprob, alternatives = float(logprobs_V[id_]), self._most_probable(logprobs_V)
+            logprob, alternatives = float(logprobs_V[id_]), most_probable(logprobs_V, self.request.sampling.logprobs or 0)
             if self.finish != "end":
                 self.logprobs.append(logprob)
                 self.alternatives.append(alternatives)
         return GeneratedToken(self, id_, "".join(self._text.released[released:]), self.finish, logprob, alternatives)
 
-    def _most_probable(self, logprobs_V: Logits) -> tuple[tuple[int, float], ...]:
-        count = min(self.request.sampling.logprobs or 0, len(logprobs_V))
-        if not count:
-            return ()
-        best = np.argpartition(-logprobs_V, count - 1)[:count]
-        best = best[np.lexsort((best, -logprobs_V[best]))]
-        return tuple((int(id_), float(logprobs_V[id_])) for id_ in best)
+
+def most_probable(logprobs_V: Floats, count: int) -> tuple[tuple[int, float], ...]:
+    """Return the `count` most probable ids with their log-probabilities."""
+    count = min(count, len(logprobs_V))
+    if not count:
+        return ()
+    best = np.argpartition(-logprobs_V, count - 1)[:count]
+    best = best[np.lexsort((best, -logprobs_V[best]))]
+    return tuple((int(id_), float(logprobs_V[id_])) for id_ in best)
 
 
 class DecodingBatch:

@@ -135,6 +135,17 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     return _replace(text, _json_escape, keep="\n")
 
 
+def finite(value: Any) -> Any:
+    """Return a JSON value in which numbers that are not finite are replaced by null."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
 def quoted(name: str | Path) -> str:
     """Return a path as one word of a shell command, which can be copied from the terminal.
 

@@ -59,3 +59,27 @@ def text(default: Any = ..., description: str | None = None) -> Any:
 def name(default: Any = ..., description: str | None = None) -> Any:
     """Return a field for a short text, such as the id of a run."""
     return Field(default, min_length=1, max_length=MAX_NAME, description=description)
+
+
+# --- limits of the server -------------------------------------------------------------------------------
+
+MAX_PROMPTS = 128  # prompts of one completion request
+MAX_CHOICES = 128  # prompts x best_of of one completion request
+MAX_STOPS = 4
+MAX_LOGPROBS = 100
+MAX_ROWS = 32  # continuations that are generated together; further ones wait
+MAX_REQUESTS = 64  # requests that are answered or wait; further ones are refused at once
+MAX_EVENTS = 10_000  # events of a stream that its client has not read; then the request is cancelled
+MAX_CONNECTIONS = 512
+MAX_HEADER = 64 * KILOBYTE
+
+HEADER_SECONDS = 10.0  # until the header of a request is complete
+BODY_SECONDS = 30.0  # until the body of a request is complete
+SEND_SECONDS = 30.0  # until a client reads a part of a response
+KEEP_ALIVE_SECONDS = 15.0
+QUEUE_SECONDS = 60.0  # until the generation of a waiting request starts
+GENERATION_SECONDS = 600.0  # of one request, from its start
+SHORT_SECONDS = 60.0  # of an operation on one text
+LONG_SECONDS = 1800.0  # of an operation on a file
+DRAIN_SECONDS = 10.0  # for open requests after SIGTERM
+RETRY_SECONDS = 2  # Retry-After of refused requests

@@ -56,14 +56,22 @@ class Context(Protocol):
         """Return the path of a data file, or the name of a dataset (@NAME)."""
 
 
+Place = Literal["worker", "long", "server"]
+
+
 @dataclass(frozen=True)
 class Operation:
-    """A route /api/NAME that is answered by `function(context, request)` in a worker process."""
+    """A route /api/NAME that is answered by `function(context, request)`.
+
+    `place` is the process that calls the function: a worker process; for operations on files, which take long, a worker
+    process of their own; or for operations that use neither models nor torch a thread of the HTTP process, where
+    `context` is a `ServerContext`. An operation returns a JSON document, an Array, or an iterator of documents, which are
+    sent as server-sent events.
+    """
 
     name: str
     request: type[Request]
-    function: str  # "module:function"; the module is imported only in workers
+    function: str  # "module:function"; the module is imported where the function is called
     summary: str  # one sentence for the OpenAPI schema
-    keys: tuple[str, ...]  # keys of every reply
-    # Long operations (evaluate, compare) have their own worker, so that the others do not wait for them.
-    is_long: bool = False
+    keys: tuple[str, ...] = ()  # keys of every reply
+    place: Place = "worker"

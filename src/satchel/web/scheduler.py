@@ -1,0 +1,258 @@
+"""Generation in a worker process: continuations of many requests in one batch per model, which they join and leave.
+
+Shapes: T tokens of a prompt including the boundary, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from satchel.config import build
+from satchel.errors import SatchelError
+from satchel.generation.batch import Continuation, DecodingBatch, GeneratedToken, Request, most_probable
+from satchel.generation.sampling import Sampling
+from satchel.generation.speculation import draft_table
+from satchel.predictor import Floats, Ids, Predictor, log_probabilities
+from satchel.text.incremental import IncrementalDecoder
+from satchel.text.tokenizer import BYTE_LEVEL, Tokenizer
+from satchel.text.windows import select_window
+from satchel.web.errors import InvalidFieldError
+
+# Number of positions of a prompt whose distributions over the vocabulary are computed together.
+POSITIONS = 64
+
+# A token with its text and log-probability, and the most probable tokens at its position.
+TokenDocument = dict[str, Any]
+
+
+class UniqueTexts:
+    """The texts of the tokens of a tokenizer, all different from each other, for use as keys.
+
+    Bytes that are not valid UTF-8 are written as `bytes:\\xe2\\x80`. If several tokens have the same text, all but the
+    first are written as `token_id:N`; so are tokens whose text has the form of these names.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        texts = [_text(tokenizer, id_) for id_ in range(tokenizer.size + 1)]
+        first: dict[str, int] = {}
+        for id_, text in enumerate(texts):
+            first.setdefault(text, id_)
+        self._texts = [text if first[text] == id_ else f"token_id:{id_}" for id_, text in enumerate(texts)]
+
+    def __call__(self, id_: int) -> str:
+        """Return the text of a token."""
+        return self._texts[id_]
+
+
+def _text(tokenizer: Tokenizer, id_: int) -> str:
+    if tokenizer.kind not in BYTE_LEVEL or id_ >= tokenizer.size:
+        text = str(tokenizer.text_of(id_))
+    else:
+        token = tokenizer.bytes_of(id_)
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+    return f"token_id:{id_}" if text.startswith(("bytes:\\x", "token_id:")) else text
+
+
+@dataclass
+class _Job:
+    """A request whose continuations are being generated."""
+
+    id: int
+    model: Any
+    texts: Callable[[int], str]
+    top: int | None  # number of alternatives of each token; None without log-probabilities
+    rows: list[Continuation] = field(default_factory=list)
+    offsets: dict[Continuation, tuple[IncrementalDecoder, int]] = field(default_factory=dict)
+
+
+@dataclass
+class _Batch:
+    batch: DecodingBatch
+    jobs: dict[Continuation, _Job] = field(default_factory=dict)
+
+
+class Scheduler:
+    """Generates the continuations of all requests, one token of each per step."""
+
+    def __init__(self) -> None:
+        self._batches: dict[int, _Batch] = {}  # by the identity of the model, which the jobs keep alive
+        self._jobs: dict[int, _Job] = {}
+        self._texts: dict[str, UniqueTexts] = {}  # by the hash of the tokenizer
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being generated."""
+        return not self._jobs
+
+    def start(self, id_: int, model: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Start a request and return facts about its prompt. Keys of the request:
+
+        `prompt` (a text or token ids), `options` (fields of Sampling; the keys of `logit_bias` are ids), `refuse_long`
+        (whether a prompt longer than the context is an error), `echo` (return the tokens of the prompt), `generate`
+        (whether to generate tokens), `unique` (whether texts of tokens are keys, see UniqueTexts).
+        """
+        tokenizer: Tokenizer = model.tokenizer
+        prompt_ids, prompt = _read_prompt(tokenizer, request["prompt"])
+        ids_T = np.concatenate([[tokenizer.boundary], prompt_ids])
+        context = model.context_length
+        if request["refuse_long"] and context is not None and len(ids_T) > context:
+            raise InvalidFieldError(
+                "prompt",
+                f"the prompt has {len(prompt_ids):,} tokens, and the context length of the model is {context:,} tokens "
+                "including the token at the start of a text",
+                "shorten the prompt",
+            )
+        sampling = build(Sampling, request["options"])
+        for token_id in sampling.logit_bias:
+            if not 0 <= token_id <= tokenizer.boundary:
+                raise InvalidFieldError(
+                    "logit_bias", f"token id {token_id} does not exist", f"expected 0 to {tokenizer.boundary}"
+                )
+        if sampling.speculative == "on" and draft_table(model.predictor) is None:
+            raise InvalidFieldError("speculative", "the run has no n-gram model that could propose tokens")
+        texts = self._unique_texts(tokenizer) if request["unique"] else lambda each: str(tokenizer.text_of(each))
+        job = _Job(id_, model, texts, sampling.logprobs)
+        facts: dict[str, Any] = {
+            "prompt": prompt,
+            "prompt_tokens": len(prompt_ids),
+            "window": select_window(len(ids_T), context).document(),
+        }
+        if request["echo"]:
+            has_boundary = not isinstance(request["prompt"], str) and request["prompt"][0] == tokenizer.boundary
+            facts["tokens"] = _prompt_documents(
+                model.predictor, tokenizer, ids_T if has_boundary else ids_T[1:], ids_T, job
+            )
+        if request["generate"]:
+            batch = self._batches.get(id(model)) or _Batch(DecodingBatch(model.predictor, tokenizer))
+            requests = [Request(prompt, prompt_ids, sampling, number) for number in range(sampling.samples)]
+            job.rows = batch.batch.add(requests)
+            batch.jobs |= dict.fromkeys(job.rows, job)
+            if job.top is not None:
+                job.offsets = {row: (IncrementalDecoder(tokenizer, prompt), 0) for row in job.rows}
+            self._batches[id(model)] = batch
+            self._jobs[id_] = job
+        return facts
+
+    def cancel(self, id_: int) -> None:
+        """Stop a request; a request that has ended is ignored."""
+        job = self._jobs.pop(id_, None)
+        if job is None:
+            return
+        batch = self._batches[id(job.model)]
+        for row in job.rows:
+            if batch.jobs.pop(row, None) is not None:
+                batch.batch.remove(row)
+        self._remove_empty()
+
+    def step(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Generate one token, or with speculative decoding several, of each continuation; yield (request id, event).
+
+        The last event of a request is `end` with the facts of its continuations, or `error`.
+        """
+        for batch in list(self._batches.values()):
+            try:
+                tokens = batch.batch.step()
+            except (SatchelError, MemoryError) as error:
+                for job in dict.fromkeys(batch.jobs.values()):
+                    del self._jobs[job.id]
+                    yield job.id, {"error": error}
+                batch.jobs.clear()
+                continue
+            for token in tokens:
+                yield from self._events(batch, token)
+        self._remove_empty()
+
+    def _events(self, batch: _Batch, token: GeneratedToken) -> Iterator[tuple[int, dict[str, Any]]]:
+        row = token.continuation
+        job = batch.jobs[row]
+        event: dict[str, Any] = {"sample": token.sample, "text": token.text, "finish": token.finish}
+        if job.top is not None:
+            decoder, offset = job.offsets[row]
+            event["token"] = _token_document(job, token.id, token.logprob, token.alternatives, offset)
+            job.offsets[row] = decoder, offset + len(decoder.add(token.id))
+        yield job.id, event
+        if token.finish is not None:
+            del batch.jobs[row]
+            if all(each.finish is not None for each in job.rows):
+                del self._jobs[job.id]
+                yield job.id, {"end": {"samples": [_row_document(each) for each in job.rows]}}
+
+    def _remove_empty(self) -> None:
+        self._batches = {key: each for key, each in self._batches.items() if each.jobs}
+
+    def _unique_texts(self, tokenizer: Tokenizer) -> UniqueTexts:
+        if tokenizer.sha256 not in self._texts:
+            self._texts[tokenizer.sha256] = UniqueTexts(tokenizer)
+        return self._texts[tokenizer.sha256]
+
+
+def _read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> tuple[Ids, str]:
+    """Return the ids of a prompt without the boundary at its start, and its text."""
+    if isinstance(prompt, str):
+        return tokenizer.encode(prompt).ids, prompt
+    for token_id in prompt:
+        if not 0 <= token_id <= tokenizer.boundary:
+            raise InvalidFieldError(
+                "prompt", f"token id {token_id} does not exist", f"expected 0 to {tokenizer.boundary}"
+            )
+    ids = prompt[1:] if prompt[0] == tokenizer.boundary else prompt
+    return np.array(ids, np.int64), tokenizer.decode(ids)
+
+
+def _prompt_documents(
+    predictor: Predictor, tokenizer: Tokenizer, echoed_T: Ids, ids_T: Ids, job: _Job
+) -> list[TokenDocument]:
+    """Return the tokens of a prompt; with log-probabilities, of all tokens but the first."""
+    decoder, offset = IncrementalDecoder(tokenizer), 0
+    documents: list[TokenDocument] = []
+    rows = iter(()) if job.top is None else _prompt_logprobs(predictor, ids_T)
+    if job.top is not None and len(echoed_T) < len(ids_T):
+        next(rows, None)  # of the first token, which is null as in other servers
+    for position, id_ in enumerate(map(int, echoed_T)):
+        if position == 0 or job.top is None:
+            document = _token_document(job, id_, None, (), offset)
+        else:
+            logprobs_V = next(rows)
+            document = _token_document(job, id_, float(logprobs_V[id_]), most_probable(logprobs_V, job.top), offset)
+        documents.append(document)
+        offset += len(decoder.add(id_))
+    return documents
+
+
+def _prompt_logprobs(predictor: Predictor, ids_T: Ids) -> Iterator[Floats]:
+    """Yield the log-probabilities of all tokens (V) at each position after the boundary."""
+    if len(ids_T) < 2:
+        return
+    decoder = predictor.decoder()
+    yield log_probabilities(decoder, decoder.join([ids_T[:1]]))[0]
+    for start in range(1, len(ids_T) - 1, POSITIONS):
+        ids_BT = ids_T[None, start : min(start + POSITIONS, len(ids_T) - 1)]
+        yield from log_probabilities(decoder, decoder.extend(ids_BT))[0]
+
+
+def _token_document(
+    job: _Job, id_: int, logprob: float | None, top: tuple[tuple[int, float], ...], offset: int
+) -> TokenDocument:
+    return {
+        "id": id_,
+        "text": job.texts(id_),
+        "logprob": logprob,
+        "offset": offset,
+        "top": [{"text": job.texts(each), "id": each, "logprob": value} for each, value in top],
+    }
+
+
+def _row_document(row: Continuation) -> dict[str, Any]:
+    """Return the result of a continuation."""
+    return {
+        "text": row.text,
+        "ids": row.ids,
+        "finish": cast(str, row.finish),
+        "speculative": row.speculative,
+        "logprobs": row.logprobs,
+    }
