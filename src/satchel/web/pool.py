@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import struct
 import sys
 import time
@@ -117,8 +118,10 @@ class Worker:
 
     def kill(self) -> None:
         """End the process immediately."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        # Not by `Process.kill`, which waits for the process itself, so that asyncio cannot.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """End the process and wait until its events are handled."""

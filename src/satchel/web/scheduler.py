@@ -174,7 +174,8 @@ class Scheduler:
         yield job.id, event
         if token.finish is not None:
             del batch.jobs[row]
-            if all(each.finish is not None for each in job.rows):
+            # Other rows may have finished in the same step; their events follow.
+            if not any(each in batch.jobs for each in job.rows):
                 del self._jobs[job.id]
                 yield job.id, {"end": {"samples": [_row_document(each) for each in job.rows]}}
 

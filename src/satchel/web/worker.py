@@ -177,7 +177,11 @@ def main() -> None:
         Path("/proc/self/oom_score_adj").write_text("500")
     import torch  # noqa: F401  (a process that waits as a spare has loaded it)
 
-    Worker(sys.stdin.buffer, events).run()
+    try:
+        Worker(sys.stdin.buffer, events).run()
+    except BaseException as error:
+        _error(error)
+        os._exit(1)  # the thread that reads stdin does not end
 
 
 if __name__ == "__main__":
