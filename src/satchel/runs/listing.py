@@ -36,6 +36,9 @@ class Metric(NamedTuple):
     baseline: dict[str, Any] | None = None
 
 
+NO_METRIC = Metric()
+
+
 class Size(NamedTuple):
     """Number of files or folders, and their bytes."""
 
@@ -56,7 +59,7 @@ class RunSummary:
     task: str | None = None
     model: str | None = None
     parameters: int | None = None
-    metric: Metric = Metric()
+    metric: Metric = NO_METRIC
     data: str | None = None
     reason: str | None = None  # of the status `damaged`
 
