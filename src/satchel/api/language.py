@@ -296,7 +296,7 @@ class LanguageModel(Model):
         The keys of `logit_bias` are token ids or texts of tokens. `on_text` receives the text of the first continuation
         after each token.
         """
-        sampling, notes = self._sampling(options)
+        sampling, notes = self.sampling(options)
         began = time.perf_counter()
         ids_T = self._prefix_ids(prompt)
         samples = continue_text(
@@ -318,10 +318,10 @@ class LanguageModel(Model):
         Options are those of `generate`. A token has the attributes `text`, `id`, `logprob`, `finish` (None before the
         last token) and `sample` (the number of the continuation).
         """
-        sampling, _ = self._sampling({"logprobs": 0, **options})
+        sampling, _ = self.sampling({"logprobs": 0, **options})
         return generate_tokens(self.predictor, self.tokenizer, sample_requests(self.tokenizer, prompt, sampling))
 
-    def _sampling(self, options: Mapping[str, Any]) -> tuple[Sampling, list[str]]:
+    def sampling(self, options: Mapping[str, Any]) -> tuple[Sampling, list[str]]:
         """Return the settings of generation, and notes on the tokens of `logit_bias`."""
         notes: list[str] = []
         bias = options.get("logit_bias")

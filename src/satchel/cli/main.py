@@ -25,7 +25,7 @@ from satchel.torchrun import launch
 HELP = "Train, evaluate and inspect language models, classifiers, taggers and translators. Works offline."
 COMMANDS = (
     "demo", "train", "evaluate", "compare", "mix", "score", "next", "generate", "classify", "tag", "translate",
-    "senses", "similar", "probe", "report", "lesson", "data", "tokenize", "info", "export", "import_",
+    "senses", "similar", "probe", "report", "lesson", "data", "tokenize", "info", "export", "import_", "serve",
 )  # fmt: skip
 
 app = typer.Typer(

@@ -65,21 +65,35 @@ def name(default: Any = ..., description: str | None = None) -> Any:
 
 MAX_PROMPTS = 128  # prompts of one completion request
 MAX_CHOICES = 128  # prompts x best_of of one completion request
+MAX_PROMPT_TOKENS = 200_000  # tokens of a prompt for models without a context window
 MAX_STOPS = 4
+MAX_STOP_LENGTH = 1000  # characters of a stop string
 MAX_LOGPROBS = 100
 MAX_ROWS = 32  # continuations that are generated together; further ones wait
-MAX_REQUESTS = 64  # requests that are answered or wait; further ones are refused at once
+MAX_WAITING = 64  # requests that wait for a worker process; further ones are refused at once
+MAX_OPEN_REQUESTS = 400  # requests of all kinds; further ones are refused at once
 MAX_EVENTS = 10_000  # events of a stream that its client has not read; then the request is cancelled
-MAX_CONNECTIONS = 512
+MAX_CONNECTIONS = 500  # further ones are closed at once
 MAX_HEADER = 64 * KILOBYTE
 
 HEADER_SECONDS = 10.0  # until the header of a request is complete
 BODY_SECONDS = 30.0  # until the body of a request is complete
 SEND_SECONDS = 30.0  # until a client reads a part of a response
 KEEP_ALIVE_SECONDS = 15.0
-QUEUE_SECONDS = 60.0  # until the generation of a waiting request starts
+QUEUE_SECONDS = 60.0  # until a waiting request starts
 GENERATION_SECONDS = 600.0  # of one request, from its start
 SHORT_SECONDS = 60.0  # of an operation on one text
 LONG_SECONDS = 1800.0  # of an operation on a file
+CANCEL_SECONDS = 2.0  # until a worker that does not react to a cancellation is ended
 DRAIN_SECONDS = 10.0  # for open requests after SIGTERM
 RETRY_SECONDS = 2  # Retry-After of refused requests
+
+
+def table() -> dict[str, Any]:
+    """Return all limits as a JSON document: bounds of the numbers by field, and limits of the server."""
+    names = (name for name in globals() if name.isupper() and name.endswith("_SECONDS"))
+    sizes = (name for name in globals() if name.startswith("MAX_"))
+    return {
+        "fields": {name: {"minimum": each.least, "maximum": each.most} for name, each in BOUNDS.items()},
+        "server": {name.lower(): globals()[name] for name in (*sizes, *names)},
+    }

@@ -75,3 +75,4 @@ class Operation:
     summary: str  # one sentence for the OpenAPI schema
     keys: tuple[str, ...] = ()  # keys of every reply
     place: Place = "worker"
+    is_stream: bool = False  # whether replies can be server-sent events

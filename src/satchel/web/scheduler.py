@@ -9,15 +9,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from satchel.config import build
-from satchel.errors import SatchelError
 from satchel.generation.batch import Continuation, DecodingBatch, GeneratedToken, Request, most_probable
 from satchel.generation.sampling import Sampling
-from satchel.generation.speculation import draft_table
 from satchel.predictor import Floats, Ids, Predictor, log_probabilities
 from satchel.text.incremental import IncrementalDecoder
 from satchel.text.tokenizer import BYTE_LEVEL, Tokenizer
 from satchel.text.windows import select_window
+from satchel.web import limits
 from satchel.web.errors import InvalidFieldError
 
 # Number of positions of a prompt whose distributions over the vocabulary are computed together.
@@ -92,35 +90,33 @@ class Scheduler:
     def start(self, id_: int, model: Any, request: Mapping[str, Any]) -> dict[str, Any]:
         """Start a request and return facts about its prompt. Keys of the request:
 
-        `prompt` (a text or token ids), `options` (fields of Sampling; the keys of `logit_bias` are ids), `refuse_long`
-        (whether a prompt longer than the context is an error), `echo` (return the tokens of the prompt), `generate`
-        (whether to generate tokens), `unique` (whether texts of tokens are keys, see UniqueTexts).
+        `prompt` (a text or token ids), `options` (options of `LanguageModel.generate`), `refuse_long` (whether a prompt
+        longer than the context is an error), `echo` (return the tokens of the prompt), `generate`
+        (whether to generate tokens), `unique` (whether texts of tokens are keys, see UniqueTexts, and the
+        keys of `logit_bias` are ids).
         """
+        model.refuse_visible_targets("generate text")
         tokenizer: Tokenizer = model.tokenizer
         prompt_ids, prompt = _read_prompt(tokenizer, request["prompt"])
         ids_T = np.concatenate([[tokenizer.boundary], prompt_ids])
         context = model.context_length
-        if request["refuse_long"] and context is not None and len(ids_T) > context:
+        longest = limits.MAX_PROMPT_TOKENS if context is None or not request["refuse_long"] else context
+        if len(ids_T) > longest:
             raise InvalidFieldError(
                 "prompt",
-                f"the prompt has {len(prompt_ids):,} tokens, and the context length of the model is {context:,} tokens "
-                "including the token at the start of a text",
+                f"the prompt has {len(prompt_ids):,} tokens, and the context length is {longest:,} tokens including the "
+                "token at the start of a text",
                 "shorten the prompt",
+                "context_length_exceeded",
             )
-        sampling = build(Sampling, request["options"])
-        for token_id in sampling.logit_bias:
-            if not 0 <= token_id <= tokenizer.boundary:
-                raise InvalidFieldError(
-                    "logit_bias", f"token id {token_id} does not exist", f"expected 0 to {tokenizer.boundary}"
-                )
-        if sampling.speculative == "on" and draft_table(model.predictor) is None:
-            raise InvalidFieldError("speculative", "the run has no n-gram model that could propose tokens")
+        sampling, notes = _sampling(model, request)
         texts = self._unique_texts(tokenizer) if request["unique"] else lambda each: str(tokenizer.text_of(each))
         job = _Job(id_, model, texts, sampling.logprobs)
         facts: dict[str, Any] = {
             "prompt": prompt,
             "prompt_tokens": len(prompt_ids),
             "window": select_window(len(ids_T), context).document(),
+            "notes": notes,
         }
         if request["echo"]:
             has_boundary = not isinstance(request["prompt"], str) and request["prompt"][0] == tokenizer.boundary
@@ -157,7 +153,7 @@ class Scheduler:
         for batch in list(self._batches.values()):
             try:
                 tokens = batch.batch.step()
-            except (SatchelError, MemoryError) as error:
+            except Exception as error:  # the batch cannot go on, but the requests of other models can
                 for job in dict.fromkeys(batch.jobs.values()):
                     del self._jobs[job.id]
                     yield job.id, {"error": error}
@@ -189,6 +185,17 @@ class Scheduler:
         if tokenizer.sha256 not in self._texts:
             self._texts[tokenizer.sha256] = UniqueTexts(tokenizer)
         return self._texts[tokenizer.sha256]
+
+
+def _sampling(model: Any, request: Mapping[str, Any]) -> tuple[Sampling, list[str]]:
+    """Return the settings of generation, and notes on the tokens of `logit_bias`."""
+    options, boundary = dict(request["options"]), model.tokenizer.boundary
+    if request["unique"]:
+        options["logit_bias"] = {int(id_): value for id_, value in options.get("logit_bias", {}).items()}
+        if unknown := [id_ for id_ in options["logit_bias"] if id_ > boundary]:
+            raise InvalidFieldError("logit_bias", f"token id {unknown[0]} does not exist", f"expected 0 to {boundary}")
+    sampling, notes = model.sampling(options)
+    return sampling, notes
 
 
 def _read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> tuple[Ids, str]:

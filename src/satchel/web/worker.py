@@ -6,11 +6,13 @@ A request is one line of JSON:
 - `{"id": 2, "call": "module:function", "request": "module:class", "body": {...}, "paths": {...}}`: an operation
 - `{"id": 1, "cancel": true}`
 
-An event is one line of JSON with the id of its request; `{"steps": [[id, event], ...]}` holds the events of a step of
-generation. The last event of a request has the key `end`, `reply`, `array` or `error`; after `array` follow its bytes.
+An event is a message in the format of `frames.py`: a JSON document with the id of its request, and the bytes of a reply.
+`{"steps": [[id, event], ...]}` holds the events of a step of generation. The last event of a request has the key `end`,
+`reply`, `array` or `error`, also if the request has been cancelled.
 Requests that generate are answered together, a step at a time; between two steps one operation is executed.
 """
 
+import contextlib
 import json
 import os
 import queue
@@ -25,7 +27,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from satchel.errors import SatchelError
-from satchel.web.errors import InvalidFieldError, NotFoundError
+from satchel.text.display import finite
+from satchel.web.errors import InvalidFieldError
+from satchel.web.frames import pack
 from satchel.web.models import Models, RequestContext
 from satchel.web.operation import Array
 from satchel.web.scheduler import Scheduler
@@ -77,6 +81,7 @@ class Worker:
         if message.get("cancel"):
             self._scheduler.cancel(id_)
             self._cancelled.discard(id_)
+            self._send({"id": id_, "end": {}})
             return
         if id_ in self._cancelled:
             return
@@ -108,21 +113,26 @@ class Worker:
         result = _imported(message["call"])(context, request)
         if isinstance(result, Array):
             values = np.ascontiguousarray(result.values)
-            content = values.tobytes()
-            header = {"shape": list(values.shape), "dtype": str(values.dtype), "bytes": len(content)}
-            self._send({"id": id_, "array": header}, content)
+            header = {"shape": list(values.shape), "dtype": str(values.dtype)}
+            self._send({"id": id_, "array": header}, values.tobytes())
         elif isinstance(result, Iterator):
             for item in result:
-                self._send({"id": id_, "item": item})
+                self._send({"id": id_, "item": True}, _json(item))
                 progress("answering", None)
             self._send({"id": id_, "end": {}})
         else:
-            self._send({"id": id_, "reply": result})
+            self._send({"id": id_, "reply": True}, _json(result))
 
     def _send(self, event: Mapping[str, Any], content: bytes = b"") -> None:
-        line = json.dumps(event, default=_plain, separators=(",", ":"))
-        self._events.write(line.encode() + b"\n" + content)
+        self._events.write(pack(event, content))
         self._events.flush()
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    """Return a reply as JSON; numbers that are not finite become null."""
+    return json.dumps(finite(document), default=_plain, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
 
 
 def _imported(name: str) -> Any:
@@ -138,9 +148,10 @@ def _document(event: Message) -> Message:
 def _error(error: BaseException) -> dict[str, Any]:
     """Return an error as JSON. The messages of unexpected errors, which may contain text of users, are not part of it."""
     if isinstance(error, SatchelError):
-        kind = "not_found" if isinstance(error, NotFoundError) else "invalid"
-        field = error.field if isinstance(error, InvalidFieldError) else None
-        return {"kind": kind, "cause": error.cause, "remedy": error.remedy, "where": error.where, "field": field}
+        document = {"kind": "invalid", "cause": error.cause, "remedy": error.remedy, "where": error.where}
+        if isinstance(error, InvalidFieldError):
+            return {**document, "kind": "field", "field": error.field, "code": error.code}
+        return document
     if isinstance(error, MemoryError):
         return {"kind": "memory", "cause": "there is not enough memory for this request"}
     frames = "".join(traceback.format_tb(error.__traceback__))
@@ -160,6 +171,10 @@ def main() -> None:
     events = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Whatever a library prints must not be mistaken for an event.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # The HTTP process has priority over computations, and if the memory is exhausted, the system ends this process.
+    os.nice(5)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
     import torch  # noqa: F401  (a process that waits as a spare has loaded it)
 
     Worker(sys.stdin.buffer, events).run()
