@@ -251,6 +251,26 @@ def _lines(kind: type[Line], path: Path) -> Iterator[Line]:
             yield durable.parse(kind, line, f"{path}, line {number}")
 
 
+def entries_after(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[dict[str, Any]], int]:
+    """Return the complete lines of metrics.jsonl or samples.jsonl after a byte offset, and the offset of the next line.
+
+    About `most` bytes are read, but at least one line. If the file has become shorter, it is read from its start.
+    """
+    if not os.path.lexists(path):
+        return [], 0
+    kind = _MetricsLine if path.name == METRICS else _SampleLine
+    with durable.open_regular(path) as handle:
+        if offset > handle.seek(0, os.SEEK_END):
+            offset = 0
+        handle.seek(offset)
+        data = handle.read(most) + handle.readline(LARGEST_LINES)
+    lines = data[: data.rfind(b"\n") + 1]
+    where = f"{path}, byte {offset}"
+    return [
+        durable.parse(kind, line, where).model_dump() for line in lines.split(b"\n") if line.endswith(b"}")
+    ], offset + len(lines)
+
+
 def is_run(folder: Path) -> bool:
     """Return whether a folder is a run, possibly damaged, and not a folder with files of the same names."""
     expected = {CONFIG: RunConfig.model_fields, durable.MANIFEST: ("schema_version", "files")}
