@@ -278,9 +278,8 @@ def _record(report: TrainReport) -> TrainReport:
     if report.valid is None:
         return report
     metric, value, baseline = headline_metric(report.valid, report.baseline)
-    tree = {"metric": metric, "value": value, "baseline": None}
-    if baseline is not None:
-        tree["baseline"] = dict(zip(("name", "value"), baseline, strict=True))
+    compared = dict(zip(("name", "value"), baseline, strict=True)) if baseline is not None else None
+    tree = {"metric": metric, "value": value, "baseline": compared}
     try:
         runs.write_evaluation(Path(report.run), runs.Evaluation.model_validate(finite(tree)))
     except (OSError, SatchelError) as error:

@@ -264,11 +264,10 @@ def entries_after(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[di
             offset = 0
         handle.seek(offset)
         data = handle.read(most) + handle.readline(LARGEST_LINES)
-    lines = data[: data.rfind(b"\n") + 1]
+    complete = data[: data.rfind(b"\n") + 1]
+    lines = [line for line in complete.split(b"\n") if line.endswith(b"}")]
     where = f"{path}, byte {offset}"
-    return [
-        durable.parse(kind, line, where).model_dump() for line in lines.split(b"\n") if line.endswith(b"}")
-    ], offset + len(lines)
+    return [durable.parse(kind, line, where).model_dump() for line in lines], offset + len(complete)
 
 
 def is_run(folder: Path) -> bool:

@@ -191,12 +191,10 @@ def _files(parent: Path, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
     """Yield the ids and sizes of the listed files in a folder, in the order of their names."""
     try:
         with os.scandir(parent) as scanned:
-            entries = sorted(
-                (each for each in scanned if listing.is_listed_name(each.name)), key=lambda each: each.name
-            )
+            listed = [each for each in scanned if listing.is_listed_name(each.name)]
     except OSError:
         return
-    for entry in entries:
+    for entry in sorted(listed, key=lambda each: each.name):
         name = f"{prefix}/{entry.name}"
         if entry.is_file(follow_symlinks=False):
             yield name, entry.stat(follow_symlinks=False).st_size

@@ -6,26 +6,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, TypeAdapter
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, Field
 
 from satchel import durable
-from satchel.config import Settings, groups
+from satchel.config import groups
 from satchel.errors import RunError
 from satchel.runs import folder
 from satchel.runs.removal import delete_runs
 from satchel.text.display import quoted
 from satchel.text.reading import DataSettings
-from satchel.web import limits
+from satchel.web import limits, training_options
 from satchel.web.context import ServerContext
 from satchel.web.errors import ConflictError, InvalidFieldError
 from satchel.web.operation import Context, Document, Operation, Place, Request, RunRequest
-from satchel.web.training_options import PlanRequest, StartRequest, arguments, is_settable, python, resolve, terminal
+from satchel.web.training_options import Kind, PlanRequest, StartRequest, is_settable, terminal
 from satchel.web.trainings import Training
 
 # Seconds between two looks at the files of a training, and at most between two events of a stream.
 POLL_SECONDS = 0.5
 EVENT_SECONDS = 5.0
+# Keywords of JSON Schema in the description of a setting.
+SCHEMA_KEYS = frozenset(
+    {"type", "enum", "items", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"}
+)
+MODELS = typing.get_args(Kind)
 
 
 class ServerRequest(Request):
@@ -199,14 +203,14 @@ def plan(context: Context, request: PlanRequest) -> Document:
     """Return the settings of a training as they would be used, and estimates of its costs."""
     from satchel import api
 
-    options = resolve(request, context.run, context.data)
-    planned = api.plan(**options)
+    options = training_options.resolve(request, context.run, context.data)
+    planned, words = api.plan(**options), training_options.arguments(options)
     return {
         "settings": planned.settings.model_dump(mode="json"),
         "estimates": planned.estimates(),
         "reasons": list(planned.reasons),
-        "terminal": terminal([*arguments(options)[:-2], "--dry-run", *arguments(options)[-2:]]),
-        "python": python(options),
+        "terminal": terminal([*words[:-2], "--dry-run", *words[-2:]]),
+        "python": training_options.python(options),
     }
 
 
@@ -214,38 +218,41 @@ def settings(context: Context, request: Request) -> Document:
     """Return the settings that the request of a training can change, by group, tasks and kinds of models."""
     from satchel.api.tasks import TASKS
 
-    found: dict[tuple[str, type[Settings]], dict[str, Any]] = {}
+    found: dict[Any, dict[str, Any]] = {}
     for task in TASKS.values():
         counting = [task.counting.settings] if task.counting is not None else []
-        for kind in (*counting, task.network().settings):
-            for group in ("data", "tokenizer", "training", "model"):
-                for each in groups(kind.model_fields[group].annotation):
-                    entries = [_setting(f"{group}.{name}", field) for name, field in each.model_fields.items()]
-                    entry = {"group": group, "tasks": [], "models": _kinds(each, kind), "settings": entries}
-                    entry = found.setdefault((group, each), entry)
-                    entry["tasks"] += [task.name] if task.name not in entry["tasks"] else []
-                    entry["models"] += [name for name in _kinds(each, kind) if name not in entry["models"]]
-                    entry["settings"] = [each for each in entry["settings"] if is_settable(each["key"])]
-    return {"groups": [entry for entry in found.values() if "own" not in entry["models"][:1]]}
+        for run_settings in (*counting, task.network().settings):
+            kinds = [kind for each in groups(run_settings.model_fields["model"].annotation) for kind in _kinds(each)]
+            for name in ("data", "tokenizer", "training", "model"):
+                for group in groups(run_settings.model_fields[name].annotation):
+                    entry = found.setdefault(group, _group(name, group))
+                    entry["tasks"] = list(dict.fromkeys([*entry["tasks"], task.name]))
+                    entry["models"] = list(dict.fromkeys([*entry["models"], *(_kinds(group) or kinds)]))
+    return {"groups": [entry for entry in found.values() if entry["models"] != ["own"]]}
 
 
-def _kinds(group: type[Settings], run: type[Settings]) -> list[str]:
-    """Return the kinds of models that have a group of settings."""
-    models = [group] if "kind" in group.model_fields else groups(run.model_fields["model"].annotation)
-    return [kind for each in models for kind in typing.get_args(each.model_fields["kind"].annotation)]
+def _group(name: str, group: type[BaseModel]) -> dict[str, Any]:
+    """Return a group of settings, without the tasks and kinds of models that have it."""
+    fields = group.model_json_schema()["properties"]
+    entries = [_setting(key, schema) for each, schema in fields.items() if is_settable(key := f"{name}.{each}")]
+    return {"group": name, "tasks": [], "models": [], "settings": entries}
 
 
-def _setting(key: str, field: FieldInfo) -> dict[str, Any]:
-    """Return a setting: its type, bounds and choices as in JSON Schema, and its default."""
-    schema = TypeAdapter(typing.Annotated[field.annotation, *field.metadata]).json_schema()
+def _kinds(group: type[BaseModel]) -> list[str]:
+    """Return the kinds of models of a group of model settings; an empty list for other groups."""
+    field = group.model_fields.get("kind")
+    return [kind for kind in typing.get_args(field.annotation) if kind in MODELS] if field is not None else []
+
+
+def _setting(key: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a setting: its type, bounds and choices as in JSON Schema, and whether it can be null."""
     options = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
-    kept = ("type", "enum", "items", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "const")
     return {
         "key": key,
-        "default": field.get_default(call_default_factory=True) if not field.is_required() else None,
-        "description": field.description,
+        "default": schema.get("default"),
+        "description": schema.get("description"),
         "is_optional": len(options) < len(schema.get("anyOf", [schema])),
-        **{name: value for each in reversed(options) for name, value in each.items() if name in kept},
+        **{name: value for each in reversed(options) for name, value in each.items() if name in SCHEMA_KEYS},
     }
 
 

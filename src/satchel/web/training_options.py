@@ -117,9 +117,8 @@ def _check_settings(settings: Mapping[str, Value]) -> None:
                 f"{key[:80]} {'cannot be changed here' if has_field else 'is not a setting'}",
                 "use the fields data, valid, model, tokenizer and from" if has_field else "/api/settings lists them",
             )
-        if not all(
-            text.isprintable() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)
-        ):
+        texts = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+        if not all(map(str.isprintable, texts)):
             raise InvalidFieldError("settings", f"{key}: contains control or invisible characters")
         config.place(tree, key, value)
     for group, kind in GROUPS.items():
