@@ -121,18 +121,18 @@ def build(kind: type[S], tree: Mapping[str, Any], where: str = "") -> S:
 def keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Yield every dotted key of a settings class."""
     for name, field in kind.model_fields.items():
-        groups = _groups(field.annotation)
-        for group in groups:
+        nested = groups(field.annotation)
+        for group in nested:
             yield from keys(group, f"{prefix}{name}.")
-        if not groups:
+        if not nested:
             yield f"{prefix}{name}"
 
 
-def _groups(annotation: Any) -> list[type[BaseModel]]:
+def groups(annotation: Any) -> list[type[BaseModel]]:
     """Return the settings classes in an annotation, which may be a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [group for part in typing.get_args(annotation) for group in _groups(part)]
+    return [group for part in typing.get_args(annotation) for group in groups(part)]
 
 
 def _messages(error: ValidationError, kind: type[BaseModel], tree: Mapping[str, Any]) -> list[str]:
@@ -168,10 +168,8 @@ def _unknown(key: str, known: Sequence[str], kind: type[BaseModel], tree: Mappin
     group = tree.get(parent)
     chosen = group.get("kind") if isinstance(group, Mapping) else None
     if key in known and chosen is not None:
-        groups = [each.model_fields for each in _groups(kind.model_fields[parent].annotation)]
-        kinds = [
-            kind_name for fields in groups if name in fields for kind_name in typing.get_args(fields["kind"].annotation)
-        ]
+        members = [each.model_fields for each in groups(kind.model_fields[parent].annotation)]
+        kinds = [each for fields in members if name in fields for each in typing.get_args(fields["kind"].annotation)]
         return f"{key} is not a setting of {parent}.kind={chosen}, only of {', '.join(kinds)}"
     groups_of_keys = {each.rpartition(".")[0] for each in known} - {""}
     near = difflib.get_close_matches(key, [*known, *groups_of_keys], n=1, cutoff=0.5)

@@ -16,6 +16,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ MANIFEST = "manifest.json"
 SCHEMA = 1
 LARGEST_JSON = 1 << 24
 LARGEST_NAME = 255
+# Seconds to wait for a lock: `is_locked` holds it for an instant.
+LOCK_SECONDS = 0.1
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -158,15 +161,37 @@ def locked(folder: Path) -> Iterator[FolderLock]:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunError(
-                "is being trained by another process", "wait for it, or stop it", where=str(folder)
-            ) from None
+        if not _lock(descriptor, fcntl.LOCK_EX, LOCK_SECONDS):
+            raise RunError("is being trained by another process", "wait for it, or stop it", where=str(folder))
         yield FolderLock(folder, os.fstat(descriptor), descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a process holds the lock of a folder."""
+    if sys.platform == "win32":
+        return False
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        # A shared lock: processes that ask at the same time do not hinder each other.
+        return not _lock(descriptor, fcntl.LOCK_SH, 0.0)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, seconds: float) -> bool:
+    """Lock a folder, trying for some seconds; return whether it succeeded."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOCK_SECONDS / 10)
+        else:
+            return True
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -116,7 +116,7 @@ def _run(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink()
     }
-    parameters = sum(array.size for name, array in arrays.items() if not name.endswith(("keys", "starts", "classes")))
+    parameters = runs.count_parameters(arrays)
     costs: dict[str, Any] = {}
     if settings.model.kind not in ("ngram", "mix"):
         task, vocabulary = TASKS[run.task].network(), run.tokenizer.size + 1

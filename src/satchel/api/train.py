@@ -13,11 +13,11 @@ from satchel.api.load import load
 from satchel.api.tagging import Tagger
 from satchel.api.tasks import TASKS, AnyModel, CustomEncoder, check_task, new_model, read_settings
 from satchel.api.translation import Translator
-from satchel.errors import RunError
-from satchel.evaluation.baselines import better_baseline
+from satchel.errors import RunError, SatchelError
+from satchel.evaluation.baselines import better_baseline, headline_metric
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
-from satchel.text.display import quoted
+from satchel.text.display import finite, quoted
 from satchel.torchrun import launch
 from satchel.training.clock import Clock
 from satchel.training.defaults import baseline_seconds
@@ -169,7 +169,7 @@ def run_plan(
     if predictor is None:
         return _evaluated(report, hooks, plan.custom_encoder)
     model = new_model(predictor, runs.open_run(target))
-    model.report = replace(report, wall_seconds=hooks.clock.elapsed())
+    model.report = replace(_record(report), wall_seconds=hooks.clock.elapsed())
     return model
 
 
@@ -233,7 +233,7 @@ def _evaluated(report: TrainReport, hooks: Hooks, custom_encoder: CustomEncoder)
     # After an interruption the user does not want to wait for an evaluation.
     if has_valid and launch().is_first and report.stopped != "interrupted":
         hooks.progress("evaluating", None)
-        report = _with_metrics(report, model, hooks)
+        report = _record(_with_metrics(report, model, hooks))
     elif not has_valid and model.settings.data.valid:
         note = "no validation metrics: the data is too small for a held-out part; give a file with --valid"
         report = replace(report, notes=(*report.notes, note))
@@ -271,6 +271,20 @@ def _with_metrics(report: TrainReport, model: AnyModel, hooks: Hooks) -> TrainRe
     if better is not None and better.baseline == "ngram":
         better = replace(better, commands=_ngram_commands(model))
     return replace(report, valid=valid, baseline=baseline, better_baseline=better, notes=tuple(notes))
+
+
+def _record(report: TrainReport) -> TrainReport:
+    """Write the main metric and the best baseline of a report to the run folder; return the report."""
+    if report.valid is None:
+        return report
+    metric, value, baseline = headline_metric(report.valid, report.baseline)
+    compared = dict(zip(("name", "value"), baseline, strict=True)) if baseline is not None else None
+    tree = {"metric": metric, "value": value, "baseline": compared}
+    try:
+        runs.write_evaluation(Path(report.run), runs.Evaluation.model_validate(finite(tree)))
+    except (OSError, SatchelError) as error:
+        return replace(report, notes=(*report.notes, f"the evaluation is not recorded in the run: {error}"))
+    return report
 
 
 def _on_sample(model: AnyModel, tokens: int) -> AnyModel:

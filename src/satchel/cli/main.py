@@ -39,7 +39,8 @@ app = typer.Typer(
 for name in COMMANDS:
     # The module of a command contains a function with the name of the module.
     app.command(name.rstrip("_"))(getattr(import_module(f"satchel.cli.{name}"), name))
-app.add_typer(import_module("satchel.cli.look").app, name="look")
+for name in ("look", "runs"):
+    app.add_typer(import_module(f"satchel.cli.{name}").app, name=name)
 
 
 def _print_version(is_given: bool) -> None:

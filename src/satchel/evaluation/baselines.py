@@ -65,8 +65,26 @@ def better_baseline(model: Metrics, ngram: Metrics | None) -> BetterBaseline | N
     ]
     if not better:
         return None
-    best = max(better, key=lambda each: -each.value if each.lower_is_better else each.value)
-    return BetterBaseline(*best[:4])
+    return BetterBaseline(*_best(better)[:4])
+
+
+def headline_metric(model: Metrics, ngram: Metrics | None) -> tuple[str, float | None, tuple[str, float] | None]:
+    """Return the name of the main metric, its value, and the name and the value of the best baseline, if there is one.
+
+    The metric is bits_per_byte or perplexity of a language model, accuracy of a classifier, and chrf of a translator.
+    """
+    if compared := list(_comparisons(model, ngram)):
+        best = _best(compared)
+        return best.metric.lower().replace(" ", "_"), best.model_value, (best.baseline, best.value)
+    if isinstance(model, Likelihood):
+        is_exact = model.bits_per_byte is not None
+        return ("bits_per_byte", model.bits_per_byte, None) if is_exact else ("perplexity", model.perplexity, None)
+    assert isinstance(model, TranslationMetrics)  # classifiers always have a baseline
+    return "chrf", model.quality.chrf, None
+
+
+def _best(compared: list[_Compared]) -> _Compared:
+    return max(compared, key=lambda each: -each.value if each.lower_is_better else each.value)
 
 
 def _comparisons(model: Metrics, ngram: Metrics | None) -> Iterator[_Compared]:

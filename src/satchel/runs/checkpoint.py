@@ -57,7 +57,7 @@ def write_checkpoint(
 def prune(run: Path, keep: int, best: int) -> None:
     """Remove all checkpoints except the last `keep` intact ones and that of the best step."""
     intact = 0
-    for path in reversed(_folders(run)):
+    for path in reversed(folders(run)):
         if intact >= keep and path.name != folder_name(best):
             durable.remove_folder(path)
         elif not _is_damaged(path):
@@ -71,13 +71,13 @@ def clear(run: Path) -> None:
 
 def exists(run: Path) -> bool:
     """Return whether there is a checkpoint, intact or damaged."""
-    return bool(_folders(run))
+    return bool(folders(run))
 
 
 def read_newest(run: Path) -> Checkpoint:
     """Return the newest intact checkpoint."""
     damaged: list[str] = []
-    for path in reversed(_folders(run)):
+    for path in reversed(folders(run)):
         try:
             checkpoint = _read(path)
         except (RunError, OSError) as error:
@@ -101,7 +101,7 @@ def _read(path: Path) -> Checkpoint:
     return Checkpoint(path, int(path.name.split("-")[1]), _verified(path, MODEL), _verified(path, OPTIMIZER), progress)
 
 
-def _folders(run: Path) -> list[Path]:
+def folders(run: Path) -> list[Path]:
     """Return the folders of the checkpoints, oldest first; symbolic links are not followed."""
     folder = durable.inside(run, f"{FOLDER}/{MODEL}").parent
     paths = folder.glob("step-*") if folder.is_dir() else []

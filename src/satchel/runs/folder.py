@@ -33,6 +33,7 @@ from satchel.text.tokenizer_files import LARGEST_FILE, read_tokenizer
 CONFIG, TOKENIZER, MODEL, METRICS = "config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl"
 SOURCE_TOKENIZER = "source_tokenizer.json"  # present if sources and targets have different tokenizers
 SAMPLES = "samples.jsonl"
+EVALUATION = "evaluation.json"
 NGRAM = "ngram.safetensors"  # n-gram model interpolated with a network
 PARTS = "parts"  # runs of the models of a mix
 TRAIN_TOKENS, VALID_TOKENS = "tokens/train.safetensors", "tokens/valid.safetensors"
@@ -43,6 +44,7 @@ TRAIN_CLASSES, VALID_CLASSES = "tokens/train-classes.safetensors", "tokens/valid
 # Paths of the files that Satchel writes into a run folder, and of their temporary versions.
 WRITTEN_FILES = re.compile(
     rf"({PARTS}/\d+/)*({durable.MANIFEST}|{CONFIG}|{TOKENIZER}|{SOURCE_TOKENIZER}|{MODEL}|{NGRAM}|{METRICS}|{SAMPLES}"
+    rf"|{EVALUATION}"
     r"|stdin\.txt|\.writable|tokens/[a-z-]+\.(safetensors|jsonl)"
     rf"|checkpoints/step-\d+/({durable.MANIFEST}|[a-z]+\.(safetensors|json))"
     r"|([^/]+/)*\.[^/]+\.(partial|gone)(/.*)?)"
@@ -96,6 +98,22 @@ class RunConfig(durable.Record):
             if len(self.facts["rows_by_label"]) != len(self.labels):
                 raise ValueError("facts.rows_by_label: expected one number per label")
         return self
+
+
+class BaselineValue(durable.Record):
+    """Name of a baseline, and its value of the metric of an evaluation."""
+
+    name: Literal["ngram", "majority", "copy", "memory"]
+    value: float
+
+
+class Evaluation(durable.Record):
+    """Evaluation of a run on its held-out data after the training, as written to evaluation.json."""
+
+    schema_version: Literal[1] = 1
+    metric: Literal["bits_per_byte", "perplexity", "accuracy", "chrf"]
+    value: float | None
+    baseline: BaselineValue | None = None  # the best of the baselines on the same data
 
 
 class _MetricsLine(durable.Record):
@@ -202,6 +220,19 @@ def write_metrics(folder: durable.NewFolder, **metrics: float | None) -> None:
     folder.write(METRICS, json.dumps(finite).encode() + b"\n")
 
 
+def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
+    """Write the evaluation of a run."""
+    durable.write_file(folder / EVALUATION, durable.to_json(evaluation.model_dump(mode="json")))
+
+
+def read_evaluation(folder: Path) -> Evaluation | None:
+    """Return the evaluation of a run; None if there is none."""
+    path = folder / EVALUATION
+    if not os.path.lexists(path):
+        return None
+    return durable.parse(Evaluation, durable.read_file(path, durable.LARGEST_JSON), str(path))
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics by step. Resuming may repeat a step; the last line of a step counts."""
     return list({line.step: line.model_dump() for line in _lines(_MetricsLine, folder / METRICS)}.values())
@@ -220,6 +251,25 @@ def _lines(kind: type[Line], path: Path) -> Iterator[Line]:
             yield durable.parse(kind, line, f"{path}, line {number}")
 
 
+def entries_after(path: Path, offset: int, most: int = 1 << 20) -> tuple[list[dict[str, Any]], int]:
+    """Return the complete lines of metrics.jsonl or samples.jsonl after a byte offset, and the offset of the next line.
+
+    About `most` bytes are read, but at least one line. If the file has become shorter, it is read from its start.
+    """
+    if not os.path.lexists(path):
+        return [], 0
+    kind = _MetricsLine if path.name == METRICS else _SampleLine
+    with durable.open_regular(path) as handle:
+        if offset > handle.seek(0, os.SEEK_END):
+            offset = 0
+        handle.seek(offset)
+        data = handle.read(most) + handle.readline(LARGEST_LINES)
+    complete = data[: data.rfind(b"\n") + 1]
+    lines = [line for line in complete.split(b"\n") if line.endswith(b"}")]
+    where = f"{path}, byte {offset}"
+    return [durable.parse(kind, line, where).model_dump() for line in lines], offset + len(complete)
+
+
 def is_run(folder: Path) -> bool:
     """Return whether a folder is a run, possibly damaged, and not a folder with files of the same names."""
     expected = {CONFIG: RunConfig.model_fields, durable.MANIFEST: ("schema_version", "files")}
@@ -232,15 +282,20 @@ def check_replaceable(folder: Path) -> None:
     """Raise RunError if a folder is not a run, or contains files that Satchel did not write."""
     if not is_run(folder):
         raise RunError("is not a run folder and is not replaced", "choose another name with -o", where=str(folder))
+    check_written(folder, folder, "choose another name with -o")
+
+
+def check_written(run: Path, folder: Path, alternative: str) -> None:
+    """Raise RunError if a folder in a run contains files that Satchel did not write."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir())
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    others = [name for name in names if not WRITTEN_FILES.fullmatch(name) or (folder / name).is_symlink()]
+    names = [path.relative_to(run).as_posix() for path in paths]
+    others = [name for name in names if not WRITTEN_FILES.fullmatch(name) or (run / name).is_symlink()]
     if others:
         more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
         raise RunError(
             f"contains files that satchel did not write and does not delete: {', '.join(others[:5])}{more}",
-            "move them to another folder, or choose another name with -o",
-            where=str(folder),
+            f"move them to another folder, or {alternative}",
+            where=str(run),
         )
 
 
@@ -343,6 +398,19 @@ class RunFolder:
 def tensor_header(folder: Path, name: str) -> dict[str, tensors.ArrayInfo]:
     """Return the type and shape of each tensor in a file of a run."""
     return tensors.read_header(folder / name, _manifest_entry(folder, name))[0]
+
+
+def saved_step(folder: Path) -> int | None:
+    """Return the step of the parameters in a run's model file; None if the file is missing or damaged."""
+    try:
+        return int(tensors.read_header(folder / MODEL)[1]["step"])
+    except (RunError, KeyError, ValueError):
+        return None
+
+
+def count_parameters(header: Mapping[str, tensors.ArrayInfo]) -> int:
+    """Return the number of parameters among the tensors of a model file; the keys of n-grams are none."""
+    return sum(array.size for name, array in header.items() if not name.endswith(("keys", "starts", "classes")))
 
 
 def run_tokens(folder: Path, name: str, tokenizer: Tokenizer) -> TokenFile:

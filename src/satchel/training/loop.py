@@ -82,6 +82,7 @@ class TrainingState:
     best_step: int = 0
     validations_since_best: int = 0
     is_validation_due: bool = False  # the training was interrupted before or during the validation of this step
+    is_complete: bool = False  # the budget is spent: there are no further steps
     time: TrainingTime = field(default_factory=TrainingTime)
 
     @property
@@ -193,6 +194,7 @@ class Trainer:
                     self._save()
         except StopRequested:
             stopped = "interrupted"
+        state.is_complete = stopped != "interrupted"
         self._save()
         return stopped
 

@@ -215,7 +215,7 @@ class NetworkTask:
         settings = _with_recorded_precision(run, settings)
         _check_arithmetic(run, settings, team)
         newest = checkpoint.read_newest(path) if checkpoint.exists(path) else None
-        if newest is None and saving.saved_step(path) != 0:
+        if newest is None and runs.saved_step(path) != 0:
             raise RunError("has no checkpoint to resume from", "train it again", where=str(path))
         arrays, where = (newest.model, str(newest.path)) if newest else (run.arrays(), str(path / runs.MODEL))
         self.check_file(run.config, settings, saving.array_infos(arrays), where)
@@ -259,7 +259,7 @@ class NetworkTask:
             steps=state.step,
             stopped=stopped,
             failed_save=callbacks.failed_save,
-            saved_step=saving.saved_step(path),
+            saved_step=runs.saved_step(path),
             evaluation_seconds=final.evaluation(trainer.validation_seconds),
         )
 

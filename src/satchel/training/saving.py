@@ -66,6 +66,7 @@ class Progress(durable.Record):
     best_step: int = Field(ge=0)
     validations_since_best: int = Field(ge=0)
     is_validation_due: bool = False  # earlier versions always validated before they saved
+    is_complete: bool = False  # not recorded by earlier versions
     time: Times | None = None  # earlier versions measured the steps only
 
     def state(self) -> TrainingState:
@@ -146,14 +147,6 @@ def write_copy(run: RunFolder, trainer: Trainer) -> Path:
     return target
 
 
-def saved_step(run: Path) -> int | None:
-    """Return the step of the parameters in a run's model file; None if the file is missing or damaged."""
-    try:
-        return int(tensors.read_header(run / runs.MODEL)[1]["step"])
-    except (RunError, KeyError, ValueError):
-        return None
-
-
 def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str, *, is_damaged: bool = False) -> None:
     """Write the best parameters as the run's model, unless they are and the file is not damaged.
 
@@ -161,7 +154,7 @@ def keep_best(run: Path, trainer: Trainer, tokenizer_sha256: str, *, is_damaged:
     """
     state = trainer.state
     step = state.best_step if state.best is not None else state.step
-    if saved_step(run) == step and not is_damaged:
+    if runs.saved_step(run) == step and not is_damaged:
         return
     if step == state.step:
         arrays = parameters(trainer.job.network)

@@ -68,7 +68,8 @@ class Services:
     async def call(self, operation: Operation, request: Request, invalid: int) -> Response:
         """Return the response to an operation of the JSON API."""
         paths = {name: str(self.catalogue.run(name)) for name in request.run_ids()}
-        if operation.place == "server":
+        place = request.place() or operation.place
+        if place == "server":
             return await self._call_here(operation, request, invalid)
         paths |= {name: str(self.catalogue.data(name)) for name in request.data_ids()}
         kind = type(request)
@@ -78,8 +79,8 @@ class Services:
             "body": request.model_dump(mode="json", by_alias=True),
             "paths": paths,
         }
-        seconds = limits.LONG_SECONDS if operation.place == "long" else limits.SHORT_SECONDS
-        async with self.pool.open(operation.place, message, seconds=seconds) as events:
+        seconds = limits.LONG_SECONDS if place == "long" else limits.SHORT_SECONDS
+        async with self.pool.open(place, message, seconds=seconds) as events:
             async for reply in events:
                 if "reply" in reply.document:
                     return Response(reply.content, media_type=JSON_TYPE)

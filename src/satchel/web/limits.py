@@ -12,6 +12,8 @@ MAX_BODY = 4 * MEGABYTE
 MAX_TEXT = 1_000_000  # characters of a text
 MAX_NAME = 1000  # characters of the id of a run, of a data file, a label or a word
 MAX_BATCH = 1000  # texts of one request
+MAX_VALUES = 200  # settings of a training, and values of a setting
+MAX_FILES = 10_000  # data files in a listing
 
 
 class Bounds(NamedTuple):
@@ -22,6 +24,7 @@ class Bounds(NamedTuple):
 
 
 BOUNDS = {
+    "epochs": Bounds(1e-6, 1_000_000),
     "frequency_penalty": Bounds(-100, 100),
     "heads": Bounds(0, 1000),
     "length": Bounds(1, 100_000),
@@ -31,11 +34,13 @@ BOUNDS = {
     "min_p": Bounds(0, 1),
     "minutes": Bounds(0.01, 100_000),
     "no_repeat_ngram": Bounds(0, 1_000_000),
+    "offset": Bounds(0, 1 << 40),
     "presence_penalty": Bounds(-100, 100),
     "repetition_penalty": Bounds(0.01, 100),
     "samples": Bounds(1, 32),
     "seed": Bounds(0, (1 << 63) - 1),
     "start": Bounds(0, 1 << 40),
+    "steps": Bounds(1, 1 << 40),
     "temperature": Bounds(0, 100),
     "tokens": Bounds(1, 100_000),
     "token_id": Bounds(0, (1 << 31) - 1),
@@ -85,6 +90,7 @@ GENERATION_SECONDS = 600.0  # of one request, from its start
 SHORT_SECONDS = 60.0  # of an operation on one text
 LONG_SECONDS = 1800.0  # of an operation on a file
 CANCEL_SECONDS = 2.0  # until a worker that does not react to a cancellation is ended
+CLOSE_SECONDS = 30.0  # for a training to save after SIGTERM
 DRAIN_SECONDS = 10.0  # for open requests after SIGTERM
 RETRY_SECONDS = 2  # Retry-After of refused requests
 

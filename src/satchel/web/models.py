@@ -48,10 +48,14 @@ class RequestContext:
 
     def model(self, run: str, *, task: str | None = None) -> Any:
         """Return the model of a run; with `task`, refuse runs for other tasks."""
-        model = self._models.load(Path(self._paths[run]))
+        model = self._models.load(self.run(run))
         if task is not None:
             check_task(model.run, task, run)
         return model
+
+    def run(self, run: str) -> Path:
+        """Return the folder of a run."""
+        return Path(self._paths[run])
 
     def data(self, name: str) -> Path | str:
         """Return the path of a data file, or the name of a dataset (@NAME)."""

@@ -31,6 +31,10 @@ class Request(BaseModel):
         if value := getattr(self, "data", None):
             yield value
 
+    def place(self) -> "Place | None":
+        """Return the place of the operation for this request, if it differs from that of other requests."""
+        return None
+
 
 class RunRequest(Request):
     """A request about one run."""
@@ -51,6 +55,9 @@ class Context(Protocol):
 
     def model(self, run: str, *, task: str | None = None) -> Any:
         """Return the model of a run; with `task`, refuse runs for other tasks."""
+
+    def run(self, run: str) -> Path:
+        """Return the folder of a run."""
 
     def data(self, name: str) -> Path | str:
         """Return the path of a data file, or the name of a dataset (@NAME)."""
