@@ -58,11 +58,11 @@ def compare(
     if len(tasks) > 1:
         raise RunError(f"the runs are for different tasks: {', '.join(tasks)}", "compare runs for one task")
     warnings = models[0].comparison_warnings(models)
-    metric, costs = models[0].unit_costs(models, data, reading or {}, progress)
+    metric, costs, texts = models[0].unit_costs(models, data, reading or {}, progress)
     scale = 1 / math.log(2) if metric == "bits_per_byte" else 1.0
     run_costs = [Costs(_parameters(model), _training_seconds(model.folder)) for model in models]
     return comparison.compare(
-        [str(name) for name in names], costs, metric, scale, _seed_groups(models), run_costs, warnings
+        [str(name) for name in names], costs, metric, scale, _seed_groups(models), run_costs, warnings, texts
     )
 
 
