@@ -311,7 +311,8 @@ def compare(
 
 def _documents(values_RU: Floats, texts: Iterable[str]) -> tuple[Document, ...]:
     """Return the documents with the largest differences between the first two runs, largest first, smallest last."""
-    order = np.argsort(values_RU[1] - values_RU[0], kind="stable")
+    with np.errstate(invalid="ignore"):  # both values are infinite
+        order = np.argsort(values_RU[1] - values_RU[0], kind="stable")
     chosen = order if len(order) <= 2 * LISTED_DOCUMENTS else [*order[:LISTED_DOCUMENTS], *order[-LISTED_DOCUMENTS:]]
     places = {int(index): place for place, index in enumerate(chosen)}
     documents = [

@@ -355,29 +355,33 @@ class AttentionMaps:
         return AttentionView(shown, f"{self.title}, {', '.join(shown)}", notes, choice)
 
     def document(
-        self, layer: int | None = None, head: int | None = None, *, mean: bool = False, length: int | None = None
+        self,
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        mean: bool = False,
+        length: int | None = None,
+        has_weights: bool = True,
     ) -> dict[str, Any]:
         """Return the keys of `look attention --json`: the weights of all heads, those of a layer, or one head.
 
-        With `length`, only the first query tokens; in self-attention also only the first key tokens.
+        With `length`, only the first query tokens; in self-attention also only the first key tokens. Without
+        `has_weights`, no weights.
         """
         shown, part = self.view(layer, head, mean=mean), self.part(length)
         heads = [
             {"layer": layer_number, "head": head_number, "weights": weights_TS[part].tolist()}
-            for (layer_number, head_number), weights_TS in self.select(layer, head)
+            for (layer_number, head_number), weights_TS in (self.select(layer, head) if has_weights else ())
         ]
-        averages = {"mean": self.mean(layer)[part].tolist()} if mean else {}
-        return {**self.head_document(shown, length), **averages, "maps": heads, **self._trace.windows()}
-
-    def head_document(self, shown: "AttentionView", length: int | None = None) -> dict[str, Any]:
-        """Return the fields of `document` that do not depend on the weights."""
-        rows, columns = self.part(length)
         return {
-            **with_roles({"rows": list(self.rows[rows]), "columns": list(self.columns[columns])}),
+            **with_roles({"rows": list(self.rows[part[0]]), "columns": list(self.columns[part[1]])}),
             "which": self.which,
             "layers": [self.name(number, 0)[0] for number in range(len(self))],
             "title": shown.title,
             "chosen": None if shown.choice is None else shown.choice.document(),
+            **({"mean": self.mean(layer)[part].tolist()} if mean else {}),
+            "maps": heads,
+            **self._trace.windows(),
         }
 
     def part(self, length: int | None) -> tuple[slice, slice]:

@@ -6,6 +6,7 @@ displayed by name: the document boundary as `<start>` in a context and as `<end>
 """
 
 import json
+import math
 import re
 import shlex
 import unicodedata
