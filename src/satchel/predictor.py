@@ -5,7 +5,7 @@ special cases. A sequence of ids starts with the boundary id, and each document 
 Shapes: B batch, T tokens, V vocabulary, E examples, C classes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 # Scores of the next token: logits of a network, or probabilities of n-gram models and mixtures.
 Logits = npt.NDArray[np.floating[Any]]
 LogitsType = TypeVar("LogitsType", Floats, Logits)
+# Number of positions whose distributions over the vocabulary are computed together.
+POSITIONS_AT_ONCE = 64
 
 
 def checked(logits: LogitsType) -> LogitsType:
@@ -110,6 +112,20 @@ def log_probabilities(decoder: Decoder, scores: Logits) -> Floats:
     values = values - values.max(axis=-1, keepdims=True)
     values -= np.log(np.exp(values).sum(axis=-1, keepdims=True))
     return values
+
+
+def position_logprobs(predictor: Predictor, ids_T: Ids) -> Iterator[Floats]:
+    """Yield the log-probabilities (V) of the token after each token but the last of a document.
+
+    The document starts with the boundary.
+    """
+    if len(ids_T) < 2:
+        return
+    decoder = predictor.decoder()
+    yield log_probabilities(decoder, decoder.join([ids_T[:1]]))[0]
+    for start in range(1, len(ids_T) - 1, POSITIONS_AT_ONCE):
+        ids_BT = ids_T[None, start : min(start + POSITIONS_AT_ONCE, len(ids_T) - 1)]
+        yield from log_probabilities(decoder, decoder.extend(ids_BT))[0]
 
 
 def probabilities(decoder: Decoder, scores: Logits) -> Logits:

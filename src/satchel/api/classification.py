@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from satchel.predictor import Floats, Labeller
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text import row_files
-from satchel.text.display import visible
+from satchel.text.display import role_of, visible
 from satchel.text.tables import read_examples
 from satchel.text.windows import Reading
 from satchel.training.defaults import MOST_COUNTED
@@ -49,6 +50,26 @@ class Prediction:
     label: str
     probabilities: dict[str, float]
     reading: Reading
+    explain: "Callable[[str], list[Contributions]] | None" = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def contributions(self) -> "list[Contributions]":
+        """Contributions of senses to the logit of each label, in the order of the labels of the model.
+
+        Empty unless the model is a Backpack.
+        """
+        return [] if self.explain is None else self.explain(self.text)
+
+    def cells(self) -> dict[str, Any]:
+        """Return the columns of a table of predictions."""
+        return {"label": self.label, "probability": round(self.probability, 6)}
+
+    def document(self, *, contributions: bool = True) -> dict[str, Any]:
+        """Return the keys of a prediction in `classify --json`, for a Backpack with its contributions."""
+        fields = {"text": self.text, **self.cells()}
+        fields |= {"probabilities": self.probabilities, "windows": self.reading.windows}
+        explained = self.contributions if contributions else []
+        return {**fields, **_label_contributions(explained)} if explained else fields
 
     @property
     def note(self) -> str:
@@ -64,6 +85,34 @@ class Prediction:
         rows = [(label, f"{value:.4f}") for label, value in list(self.probabilities.items())[:MAX_LABELS]]
         table = html.table(["label", "probability"], rows)
         return html.passage(self.text) + table + html.lines(filter(None, [self.note]))
+
+
+def _label_contributions(explained: "Sequence[Contributions]") -> dict[str, Any]:
+    """Return the contribution of each sense of each word to the logit of each label.
+
+    `value` and `bias` sum to the logit, and so do `centred` and `centred_bias`.
+    """
+    return {
+        "contributions": [
+            {
+                "word": word,
+                "role": role_of(word),
+                "position": position,
+                "sense": sense,
+                "label": each.target,
+                "value": float(value),
+                "centred": float(centred),
+            }
+            for each in explained
+            for word, position, values, all_centred in zip(
+                each.words, each.positions, each.values, each.centred, strict=True
+            )
+            for sense, (value, centred) in enumerate(zip(values, all_centred, strict=True))
+        ],
+        "bias": {each.target: each.constant for each in explained},
+        "centred_bias": {each.target: each.bias for each in explained},
+        "logits": {each.target: each.logit for each in explained},
+    }
 
 
 @dataclass(frozen=True)
@@ -151,7 +200,7 @@ class LabelModel(Model):
     @classmethod
     def unit_costs(
         cls, models: "Sequence[LabelModel]", data: str | Path | None, reading: config.Tree, progress: Progress
-    ) -> tuple[str, list[UnitCosts]]:
+    ) -> tuple[str, list[UnitCosts], Iterable[str]]:
         """Return the accuracy of each model by example."""
         predictions = [model.labelled_predictions(data, reading=reading, progress=progress) for model in models]
         labels = [[each.names[class_id] for class_id in each.gold_E] for each in predictions]
@@ -165,7 +214,7 @@ class LabelModel(Model):
                     where=str(model.folder),
                 )
         correct = [(each.logprobs_EC.argmax(axis=1) == each.gold_E) * 1.0 for each in predictions]
-        return "accuracy", [UnitCosts(each, np.ones(len(each))) for each in correct]
+        return "accuracy", [UnitCosts(each, np.ones(len(each))) for each in correct], predictions[0].texts
 
 
 class Classifier(LabelModel):
@@ -187,16 +236,27 @@ class Classifier(LabelModel):
         means_ND = backpack_of(self).mean_senses()
         return lambda text: label_contributions(self, text, means_ND)
 
-    def predict(self, texts: Iterable[str], batch: int = BATCH) -> Iterator[Prediction]:
-        """Return the prediction for each text, in order, reading at most `batch` texts ahead."""
+    def predict(
+        self,
+        texts: Iterable[str],
+        batch: int = BATCH,
+        explainer: "Callable[[], Callable[[str], list[Contributions]]] | None" = None,
+    ) -> Iterator[Prediction]:
+        """Return the prediction for each text, in order, reading at most `batch` texts ahead.
+
+        `explainer` returns the function that computes `contributions` when they are first used; by default it is
+        created once per call.
+        """
         remaining = iter(texts)
+        prepared = cache(explainer or self.explainer)
+        explain = (lambda text: prepared()(text)) if self.has_senses else None
         while chunk := list(islice(remaining, batch)):
             tokens = tokenize_texts(chunk, self.tokenizer)
             lengths = split_documents(tokens.ids, self.tokenizer.boundary).lengths.tolist()
             for text, length, logprobs_C in zip(chunk, lengths, self.predictor.label(tokens.ids), strict=True):
                 order = np.argsort(-logprobs_C, kind="stable")
                 probabilities = {self.labels[class_id]: float(np.exp(logprobs_C[class_id])) for class_id in order}
-                yield Prediction(text, self.labels[order[0]], probabilities, self.predictor.reading(length))
+                yield Prediction(text, self.labels[order[0]], probabilities, self.predictor.reading(length), explain)
 
     def labelled_predictions(
         self, data: str | Path | None = None, *, reading: config.Tree | None = None, progress: Progress = silent

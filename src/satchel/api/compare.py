@@ -53,17 +53,25 @@ def compare(
     """
     if len(names) < 2:
         raise SettingsError(f"found {len(names)} runs, expected two or more to compare")
-    models: list[Any] = [load(name) for name in names]
+    return compare_models([str(name) for name in names], [load(name) for name in names], data, reading, progress)
+
+
+def compare_models(
+    names: Sequence[str],
+    models: Sequence[Any],
+    data: str | Path | None = None,
+    reading: config.Tree | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Compare loaded models, as `compare` does; `names` are the names of the runs in the result."""
     tasks = sorted({model.task for model in models})
     if len(tasks) > 1:
         raise RunError(f"the runs are for different tasks: {', '.join(tasks)}", "compare runs for one task")
     warnings = models[0].comparison_warnings(models)
-    metric, costs = models[0].unit_costs(models, data, reading or {}, progress)
+    metric, costs, texts = models[0].unit_costs(models, data, reading or {}, progress)
     scale = 1 / math.log(2) if metric == "bits_per_byte" else 1.0
     run_costs = [Costs(_parameters(model), _training_seconds(model.folder)) for model in models]
-    return comparison.compare(
-        [str(name) for name in names], costs, metric, scale, _seed_groups(models), run_costs, warnings
-    )
+    return comparison.compare(names, costs, metric, scale, _seed_groups(models), run_costs, warnings, texts)
 
 
 def _parameters(model: Model) -> int | None:

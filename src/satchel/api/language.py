@@ -3,7 +3,8 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +19,21 @@ from satchel.evaluation import comparison
 from satchel.evaluation.comparison import UnitCosts
 from satchel.evaluation.likelihood import Likelihood, TextLikelihood, likelihood, text_likelihoods
 from satchel.evaluation.recall import Distance, recall
-from satchel.generation.batch import GeneratedToken, generate_tokens
+from satchel.generation.batch import GeneratedToken, generate_tokens, most_probable
 from satchel.generation.decoding import Sample, continue_text, sample_requests
 from satchel.generation.sampling import Sampling
 from satchel.generation.speculation import draft_table
 from satchel.ngram import arpa
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
-from satchel.predictor import Floats, Ids, Predictor, log_probabilities
+from satchel.predictor import Floats, Ids, Predictor, log_probabilities, position_logprobs
 from satchel.progress import Progress, silent
 from satchel.runs import folder as runs
 from satchel.text.display import Token, visible
 from satchel.text.reading import Corpus, pieces_of
 from satchel.text.token_names import next_token
-from satchel.text.windows import Window, pair_notes, select_window, whole_window
+from satchel.text.tokenizer import Tokenizer
+from satchel.text.windows import Window, pair_documents, pair_notes, select_window, whole_window
 from satchel.training.defaults import MOST_COUNTED, ngram_order
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class TextScore:
 
     `notes` holds further values per token, such as the n-gram order used or the gate of an interpolated network.
     `window` are the scored tokens of the text, and `source_window` those of the source of a translation that are used.
+    `top` are the most probable tokens at each position with their log-probabilities, if they have been requested.
     """
 
     tokens: tuple[Token, ...]
@@ -55,6 +58,7 @@ class TextScore:
     notes: Mapping[str, Any]
     window: Window
     source_window: Window | None = None
+    top: tuple[tuple[tuple[Token, float], ...], ...] = ()
 
     def starting_at(self, start: int | None) -> "TextScore":
         """Return the scores of the tokens from a position on; None returns all of them."""
@@ -69,7 +73,27 @@ class TextScore:
             logprobs=self.logprobs[window.part],
             notes=notes,
             window=replace(self.window, start=start, tokens=self.window.tokens - start),
+            top=self.top[window.part],
         )
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `score --json`."""
+        notes = {name: values.tolist() for name, values in self.notes.items()}
+        # A part of a mixture may have the name of a documented key; the documented keys override it.
+        tokens: list[dict[str, Any]] = [
+            {
+                **{name: values[position] for name, values in notes.items()},
+                "text": token,
+                "id": token.id,
+                "role": token.role,
+                "logprob": logprob,
+            }
+            for position, (token, logprob) in enumerate(zip(self.tokens, self.logprobs.tolist(), strict=True))
+        ]
+        for token, ranked in zip(tokens, self.top, strict=False):
+            token["top"] = [{"text": text, "id": text.id, "logprob": logprob} for text, logprob in ranked]
+        totals = {"total_logprob": self.total_logprob, "perplexity": self.perplexity}
+        return {"tokens": tokens, **totals, **pair_documents(self.source_window, self.window)}
 
     @property
     def window_notes(self) -> tuple[str, ...]:
@@ -101,7 +125,19 @@ class Generation:
     samples: tuple[Sample, ...]
     tokens_per_second: float
     window: Window  # tokens of the prompt that the first token is predicted from
+    tokenizer: Tokenizer = field(repr=False, compare=False)
     notes: tuple[str, ...] = ()
+    has_logprobs: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `generate --json`."""
+        return {
+            "prompt": self.prompt,
+            "samples": [each.document(self.tokenizer, has_logprobs=self.has_logprobs) for each in self.samples],
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "window": self.window.document(),
+            "speculative": self.speculative,
+        }
 
     @property
     def speculative(self) -> bool:
@@ -122,10 +158,19 @@ class Generation:
 class NextTokens:
     """The most probable next tokens, predicted from the tokens of the prompt in `window`."""
 
+    prompt: str
     tokens: tuple[Token, ...]
     ids: tuple[int, ...]
     probabilities: tuple[float, ...]
     window: Window
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `next --json`."""
+        tokens = [
+            {"text": token, "id": token.id, "role": token.role, "probability": probability}
+            for token, probability in zip(self.tokens, self.probabilities, strict=True)
+        ]
+        return {"prompt": self.prompt, "tokens": tokens, "window": self.window.document()}
 
     def _repr_html_(self) -> str:
         rows = zip(self.tokens, self.probabilities, strict=True)
@@ -176,13 +221,25 @@ class LanguageModel(Model):
             raise DataError("found no document whose last word occurs in it before", where=str(data))
         return distances
 
-    def score(self, text: str) -> TextScore:
-        """Return the log-probability of every token of a text."""
+    def score(self, text: str, top: int = 0) -> TextScore:
+        """Return the log-probability of every token of a text, and of the `top` most probable tokens in its place."""
         rule = self.settings.data.documents
         tokens = _require_tokens(tokenize_pieces(pieces_of([text], rule), self.tokenizer, rule), "text")
         scores = self.predictor.score(tokens.ids)
         ids = tuple(int(id_) for id_ in tokens.ids[1:])
-        return TextScore(self.tokenizer.tokens_of(ids), ids, scores.logprobs, scores.notes, whole_window(len(ids)))
+        window, alternatives = whole_window(len(ids)), self._most_probable(tokens.ids, top) if top else ()
+        return TextScore(self.tokenizer.tokens_of(ids), ids, scores.logprobs, scores.notes, window, top=alternatives)
+
+    def _most_probable(self, ids_T: Ids, count: int) -> tuple[tuple[tuple[Token, float], ...], ...]:
+        """Return the most probable tokens in place of each token after the first, with their log-probabilities."""
+        ids_T = np.asarray(ids_T, np.int64)
+        starts = np.flatnonzero(ids_T[:-1] == self.tokenizer.boundary).tolist()
+        documents = (ids_T[start : stop + 1] for start, stop in pairwise([*starts, len(ids_T) - 1]))
+        return tuple(
+            named_tokens(self.tokenizer, most_probable(logprobs_V, count))
+            for document in documents
+            for logprobs_V in position_logprobs(self.predictor, document)
+        )
 
     def score_texts(self, texts: Iterable[str]) -> Iterator[TextLikelihood]:
         """Return the likelihood of each text, in order, as `score` of each text but much faster.
@@ -274,7 +331,7 @@ class LanguageModel(Model):
         best = [int(id_) for id_ in np.argsort(-logprobs_V, kind="stable")[:top]]
         probabilities = tuple(float(probability) for probability in np.exp(logprobs_V[best]))
         window = select_window(len(ids_T), self.context_length)
-        return NextTokens(self.tokenizer.tokens_of(best), tuple(best), probabilities, window)
+        return NextTokens(prompt, self.tokenizer.tokens_of(best), tuple(best), probabilities, window)
 
     @property
     def context_length(self) -> int | None:
@@ -310,7 +367,10 @@ class LanguageModel(Model):
         )
         tokens = sum(len(sample.ids) for sample in samples)
         rate = tokens / max(time.perf_counter() - began, 1e-9)
-        return Generation(prompt, tuple(samples), rate, select_window(len(ids_T), self.context_length), tuple(notes))
+        window = select_window(len(ids_T), self.context_length)
+        return Generation(
+            prompt, tuple(samples), rate, window, self.tokenizer, tuple(notes), sampling.logprobs is not None
+        )
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[GeneratedToken]:
         """Return an iterator over the tokens of continuations of a prompt, which generates each when it is requested.
@@ -426,7 +486,7 @@ class LanguageModel(Model):
     @classmethod
     def unit_costs(
         cls, models: "Sequence[LanguageModel]", data: str | Path | None, reading: config.Tree, progress: Progress
-    ) -> tuple[str, list[UnitCosts]]:
+    ) -> tuple[str, list[UnitCosts], Iterable[str]]:
         """Return bits per byte, or nats per token if a tokenizer is lossy and all tokenizers are equal."""
         for model in models:
             model.refuse_visible_targets("be compared by the likelihood of a text")
@@ -437,6 +497,7 @@ class LanguageModel(Model):
                 "compare runs trained with the same data.documents",
             )
         (rule,) = rules
+        texts: Iterable[str]
         if data is None:
             tokens = [shared_valid_tokens(models)] * len(models)
             bytes_U = (
@@ -446,6 +507,10 @@ class LanguageModel(Model):
             corpus = models[0].corpus(data, reading)
             tokens = [model.tokenize(corpus, progress) for model in models]
             bytes_U = comparison.unit_bytes(corpus, rule) if all(each.counts.lossless for each in tokens) else None
+        if data is None or bytes_U is None:
+            texts = comparison.token_texts(tokens[0], models[0].tokenizer)
+        else:
+            texts = comparison.unit_texts(corpus, rule)
         if bytes_U is None and len({model.tokenizer.sha256 for model in models}) > 1:
             lossy = next(model for model, each in zip(models, tokens, strict=True) if not each.counts.lossless)
             raise RunError(
@@ -459,7 +524,12 @@ class LanguageModel(Model):
             costs.append(
                 comparison.token_costs(*scored) if bytes_U is None else comparison.byte_costs(*scored, bytes_U)
             )
-        return "nats_per_token" if bytes_U is None else "bits_per_byte", costs
+        return "nats_per_token" if bytes_U is None else "bits_per_byte", costs, texts
+
+
+def named_tokens(tokenizer: Tokenizer, ranked: Iterable[tuple[int, float]]) -> tuple[tuple[Token, float], ...]:
+    """Return ids with values as tokens with values."""
+    return tuple((tokenizer.text_of(id_), value) for id_, value in ranked)
 
 
 def _require_tokens(tokens: TokenFile, where: str) -> TokenFile:

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
 from satchel import config
 from satchel.charts import html
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from satchel.inspection.patched import Patch
     from satchel.inspection.patterns import Pattern, Patterns
     from satchel.inspection.probing import ProbeResult
-    from satchel.inspection.senses import Neighbours, SenseVectors, WordSenses, WordSimilarity
+    from satchel.inspection.senses import SenseVectors, SimilarWords, WordSenses, WordSimilarity
     from satchel.inspection.targets import Target
     from satchel.inspection.trace import Trace
     from satchel.nn.inference_layers import DecodingPrecision
@@ -46,6 +47,21 @@ LOSS_UNITS = {
 }
 # Maximum number of labels listed in a notebook.
 MAX_LABELS = 10
+# Methods that split an evaluation into groups, by the value of `by`.
+BREAKDOWNS = {"distance": "recall", "length": "by_length", "position": "by_position"}
+# Vectors by which words are compared.
+Vectors = Literal["sense", "embedding"]
+
+
+class Breakdown(NamedTuple):
+    """Results of an evaluation by group."""
+
+    by: str
+    groups: list[Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `evaluate --by --json`."""
+        return {"by": self.by, "rows": [asdict(each) for each in self.groups]}
 
 
 class Model(ABC):
@@ -147,6 +163,25 @@ class Model(ABC):
     ) -> Metrics:
         """Return the metrics of the model on data; without data, on the held-out data of the run."""
 
+    def metrics_document(self, metrics: Metrics) -> dict[str, Any]:
+        """Return the keys of `evaluate --json`."""
+        return {"task": self.task, "model": self.settings.model.kind, **metrics.document()}
+
+    def evaluate_by(
+        self, by: str, data: str | Path | None = None, *, progress: Progress = silent, **options: Any
+    ) -> "Breakdown":
+        """Return the evaluation by group: `distance` of a word to its previous occurrence, `length` or `position`.
+
+        Options are those of `evaluate`.
+        """
+        valid = [name for name, method in BREAKDOWNS.items() if hasattr(self, method)]
+        if by not in valid:
+            remedy = f"expected {' or '.join(valid)}" if valid else "leave --by out"
+            raise SettingsError(f"--by {by} is not available for the task {self.task}", remedy)
+        if by == "position":  # measured on the references: no search
+            options.pop("beam", None)
+        return Breakdown(by, getattr(self, BREAKDOWNS[by])(data, progress=progress, **options))
+
     def ngram_baseline(self, progress: Progress = silent) -> Metrics | None:
         """Return the metrics of an n-gram model of the same data on the held-out data; None if there is none."""
         del progress
@@ -162,8 +197,11 @@ class Model(ABC):
     @abstractmethod
     def unit_costs(
         cls, models: Sequence[Any], data: str | Path | None, reading: config.Tree, progress: Progress
-    ) -> tuple[str, list[UnitCosts]]:
-        """Return the metric by which models of this class are compared, and its values by unit for each model."""
+    ) -> tuple[str, list[UnitCosts], Iterable[str]]:
+        """Return the metric by which models of this class are compared, its values by unit for each model, and texts.
+
+        The texts are those of the units.
+        """
 
     def validation_curve(self, *, convert: bool = True) -> tuple[str, list[tuple[int, float]]]:
         """Return the axis title and the (step, loss) pairs of the validations during training.
@@ -238,15 +276,22 @@ class Model(ABC):
         """Whether words are compared by sense; otherwise by embedding, which counts as the only sense."""
         return hasattr(getattr(self.network, "encoder", None), "mean_senses")
 
-    def similar(self, word: str, top: int = 10) -> "list[Neighbours]":
-        """Return the tokens most similar to a word, by sense."""
-        return (
-            self.sense_vectors.neighbours(word, top) if self.compares_senses else [self.vectors.neighbours(word, top)]
-        )
+    def similar(self, word: str, top: int = 10, by: "Vectors | None" = None) -> "SimilarWords":
+        """Return the tokens most similar to a word, by sense, or by embedding as the only list."""
+        from satchel.inspection.senses import SimilarWords
 
-    def similarity(self, first: str, second: str) -> "WordSimilarity":
-        """Return the cosine similarities of two words, by sense."""
-        return (self.sense_vectors if self.compares_senses else self.vectors).similarity(first, second)
+        if has_senses := self._by_sense(by):
+            lists = self.sense_vectors.neighbours(word, top)
+        else:
+            lists = [self.vectors.neighbours(word, top)]
+        return SimilarWords(word, lists, has_senses=has_senses)
+
+    def similarity(self, first: str, second: str, by: "Vectors | None" = None) -> "WordSimilarity":
+        """Return the cosine similarities of two words, by sense, or by embedding as the only sense."""
+        return (self.sense_vectors if self._by_sense(by) else self.vectors).similarity(first, second)
+
+    def _by_sense(self, by: "Vectors | None") -> bool:
+        return self.compares_senses if by is None else by == "sense"
 
     def probe(
         self,
@@ -329,14 +374,19 @@ class Model(ABC):
         target: "Target | None" = None,
         versus: str | int | None = None,
         *,
+        method: str | None = None,
         instead: "Instead" = "mean",
         start: int | None = None,
+        raw: bool = False,
     ) -> "ComparedAttributions":
-        """Return the attributions by all methods and, for a Backpack, the exact contributions."""
-        from satchel.inspection.attribution import compare_methods
+        """Return the attributions by all methods and, for a Backpack, the exact contributions; or one of them.
+
+        The exact contributions are centred, or with `raw` the raw ones.
+        """
+        from satchel.inspection.attribution import compare_chosen
         from satchel.inspection.targets import find_logit
 
-        return compare_methods(find_logit(self, text, target, versus, start), instead=instead)
+        return compare_chosen(find_logit(self, text, target, versus, start), method, instead=instead, raw=raw)
 
     def patterns(
         self,

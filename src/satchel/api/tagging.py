@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,11 @@ class Tagging:
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
     reading: Reading
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of a prediction in `tag --json`."""
+        fields = {"text": self.text, "tokens": self.tokens, "tags": self.tags, "probabilities": self.probabilities}
+        return {**fields, "windows": self.reading.windows}
 
     @property
     def note(self) -> str:

@@ -6,7 +6,8 @@ Shapes: S source tokens, T target tokens.
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from satchel import config
-from satchel.api.language import TextScore
+from satchel.api.language import TextScore, named_tokens
 from satchel.api.model import Model
 from satchel.charts import html
 from satchel.data.tokens import decode_documents
@@ -34,6 +35,7 @@ from satchel.evaluation.translation import (
     quality,
     signatures,
 )
+from satchel.generation.batch import most_probable
 from satchel.generation.sampling import Sampling
 from satchel.predictor import Floats, Ids
 from satchel.progress import Progress, silent
@@ -84,6 +86,28 @@ class Translation:
     source: str
     translations: tuple[Candidate, ...]
     parts: tuple[TranslatedPart, ...] = ()
+    align: "Callable[[str, str], Alignment] | None" = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def alignment(self) -> "Alignment | None":
+        """The alignment of the best translation; None without attention, for white space, and for several parts."""
+        if self.align is None or self.pieces > 1 or not self.source.strip():
+            return None
+        return self.align(self.source, self.target)
+
+    def cells(self) -> dict[str, Any]:
+        """Return the columns of a table of translations."""
+        return {"target": self.target, "score": round(self.score, 4)}
+
+    def document(self, *, alignment: bool = False) -> dict[str, Any]:
+        """Return the keys of a translation in `translate --json`."""
+        lists: dict[str, Any] = {
+            "others": [asdict(each) for each in self.translations[1:]],
+            "parts": [asdict(each) for each in self.parts],
+        }
+        fields = {"source": self.source, **self.cells(), **{name: each for name, each in lists.items() if each}}
+        aligned = self.alignment if alignment else None
+        return fields if aligned is None else {**fields, "alignment": aligned.document()}
 
     @property
     def pieces(self) -> int:
@@ -174,6 +198,7 @@ class Translator(Model):
         """Return the translations of a text: the n-th joins the n-th best translations of its parts."""
         if not parts:
             return Translation(text, (Candidate(text, 0.0, 0.0),))
+        align = self.align if getattr(self.settings.model, "attention", "") != "none" else None
         # The white space after each part but the last.
         gaps = [text[start + len(part) : after] for (start, part), (after, _) in pairwise(parts)]
         candidates, best = [], [""] * len(parts)
@@ -183,22 +208,33 @@ class Translator(Model):
             joined = "".join(target + gap for target, gap in zip(targets, [*gaps, ""], strict=True))
             candidates.append(Candidate(joined, logprob / tokens, logprob))
             best = targets if rank == 0 else best
-        if len(parts) == 1:
-            return Translation(text, tuple(candidates))
-        translated = zip(parts, best, strict=True)
-        return Translation(text, tuple(candidates), tuple(TranslatedPart(*part, target) for part, target in translated))
+        translated = zip(parts, best, strict=True) if len(parts) > 1 else ()
+        pieces = tuple(TranslatedPart(*part, target) for part, target in translated)
+        return Translation(text, tuple(candidates), pieces, align)
 
     # --- given pairs
 
-    def score(self, source: str, target: str) -> TextScore:
+    def score(self, source: str, target: str, top: int = 0) -> TextScore:
         """Return the log-probability of every token of a translation and of its end.
 
-        Of texts longer than the context the first tokens are used.
+        Of texts longer than the context the first tokens are used. With `top`, the most probable tokens in place of
+        each token are returned too.
         """
         trace = self._trace(source, target, None)
         scored = trace.targets
+        alternatives: Any = ()
+        if top:
+            logprobs_TV = trace.tensor("logits").double().log_softmax(dim=-1).cpu().numpy()
+            ranked = (most_probable(logprobs_V, top) for logprobs_V in logprobs_TV[: len(scored.ids)])
+            alternatives = tuple(named_tokens(self.tokenizer, each) for each in ranked)
         return TextScore(
-            self.tokenizer.tokens_of(scored.ids), scored.ids, -scored.surprise, {}, trace.window, trace.source_window
+            self.tokenizer.tokens_of(scored.ids),
+            scored.ids,
+            -scored.surprise,
+            {},
+            trace.window,
+            trace.source_window,
+            alternatives,
         )
 
     def score_pairs(self, pairs: Iterable[tuple[str, str]], batch: int = BATCH) -> Iterator[TextLikelihood]:
@@ -352,7 +388,7 @@ class Translator(Model):
     @classmethod
     def unit_costs(
         cls, models: "Sequence[Translator]", data: str | Path | None, reading: config.Tree, progress: Progress
-    ) -> tuple[str, list[UnitCosts]]:
+    ) -> tuple[str, list[UnitCosts], Iterable[str]]:
         """Return the chrF of each model by sentence."""
         pairs = models[0].pairs(data, reading)
         scores: list[UnitCosts] = []
@@ -363,7 +399,7 @@ class Translator(Model):
             hypotheses = [each.target for each in model.predict(pair.source for pair in pairs)]
             chrf = np.array(by_sentence(hypotheses, [pair.target for pair in pairs]))
             scores.append(UnitCosts(chrf, np.ones(len(chrf))))
-        return "sentence_chrf", scores
+        return "sentence_chrf", scores, [pair.source for pair in pairs]
 
 
 def split_source(text: str, count_tokens: Callable[[str], int], longest: int, window: int) -> list[tuple[int, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from satchel.cli.options import Raw, Run
 from satchel.cli.output import TEXT, message, print, print_drawing, print_table
 from satchel.cli.predict import Predictor, predicts
-from satchel.text.display import role_of, visible
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api import Prediction
@@ -25,51 +25,21 @@ def classify(run: Run, raw: Raw = False) -> Predictor:
     from satchel import api
 
     model = api.load(run, task="classify")
-    explainer = functools.cache(model.explainer)
-
-    def document(prediction: "Prediction") -> dict[str, Any]:
-        windows = prediction.reading.windows
-        fields = {**_cells(prediction), "probabilities": prediction.probabilities, "windows": windows}
-        return {**fields, **_contributions(explainer()(prediction.text))} if model.has_senses else fields
 
     def show(prediction: "Prediction") -> None:
         _show_labels(prediction)
         if model.has_senses:
-            _show_contributions(explainer()(prediction.text)[model.labels.index(prediction.label)], raw)
+            _show_contributions(prediction.contributions[model.labels.index(prediction.label)], raw)
 
-    return Predictor(model, _cells, document, show, note=lambda prediction: prediction.note)
-
-
-def _cells(prediction: "Prediction") -> dict[str, Any]:
-    return {"label": prediction.label, "probability": round(prediction.probability, 6)}
-
-
-def _contributions(explanations: "list[Contributions]") -> dict[str, Any]:
-    """Return the contribution of each sense of each word to the logit of each label.
-
-    `value` and `bias` sum to the logit, and so do `centred` and `centred_bias`.
-    """
-    return {
-        "contributions": [
-            {
-                "word": word,
-                "role": role_of(word),
-                "position": position,
-                "sense": sense,
-                "label": each.target,
-                "value": float(value),
-                "centred": float(centred),
-            }
-            for each in explanations
-            for word, position, values, all_centred in zip(
-                each.words, each.positions, each.values, each.centred, strict=True
-            )
-            for sense, (value, centred) in enumerate(zip(values, all_centred, strict=True))
-        ],
-        "bias": {each.target: each.constant for each in explanations},
-        "centred_bias": {each.target: each.bias for each in explanations},
-        "logits": {each.target: each.logit for each in explanations},
-    }
+    return Predictor(
+        model,
+        lambda prediction: prediction.cells(),
+        lambda prediction: prediction.document(),
+        show,
+        note=lambda prediction: prediction.note,
+        # Means over the vocabulary are computed once for all rows.
+        options={"explainer": functools.cache(model.explainer)},
+    )
 
 
 def _show_labels(prediction: "Prediction") -> None:

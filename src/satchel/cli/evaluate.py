@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from satchel.cli.metrics import QUALITY, metrics_json, quality_cells, show_metrics
+from satchel.cli.metrics import QUALITY, quality_cells, show_metrics
 from satchel.cli.options import EVALUATION, PrecisionOption, Run, reads_files, use_precision
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import Result, reports
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from satchel.api.classification import LabelledPredictions
     from satchel.api.model import Model
 
-# Methods of models that split the evaluation into groups, by the value of --by.
-BREAKDOWNS = {"distance": "recall", "length": "by_length", "position": "by_position"}
 # Measures of word similarity beside the single senses, by the heading of their column.
 SIMILARITY_MEASURES = {"concatenated": "joined", "minimum": "least", "maximum": "any pair"}
 
@@ -76,7 +74,7 @@ def evaluate(
             message(f"wrote {errors}: {_write_errors(errors, predictions):,} errors")
     if getattr(metrics, "looks_swapped", False):
         message("warning: source and target columns look swapped")
-    return Result(lambda: metrics_json(model, metrics), lambda: show_metrics(model, metrics))
+    return Result(lambda: model.metrics_document(metrics), lambda: show_metrics(model, metrics))
 
 
 def _require(option: str, model: "Model", *tasks: str) -> None:
@@ -90,14 +88,9 @@ def _require(option: str, model: "Model", *tasks: str) -> None:
 
 def _group_result(model: "Model", data: str | None, by: str, options: dict[str, Any]) -> Result:
     """Return results by distance, source length or target position."""
-    valid = [name for name, method in BREAKDOWNS.items() if hasattr(model, method)]
-    if by not in valid:
-        remedy = f"expected {' or '.join(valid)}" if valid else "leave --by out"
-        raise SettingsError(f"--by {by} is not available for the task {model.settings.task}", remedy)
-    if by == "position":  # measured on the references: no search
-        options.pop("beam", None)
     with Progress() as progress:
-        groups = getattr(model, BREAKDOWNS[by])(data, progress=progress, **options)
+        breakdown = model.evaluate_by(by, data, progress=progress, **options)
+    groups = breakdown.groups
     if by == "distance":
         columns = {"distance in words": ">", "documents": ",", "accuracy": ".1%", "nats per word": ".3f"}
         rows = [[f"{each.nearest} to {each.farthest}", each.documents, each.accuracy, each.nats] for each in groups]
@@ -107,7 +100,7 @@ def _group_result(model: "Model", data: str | None, by: str, options: dict[str, 
     else:
         columns = {"target position": TEXT, "tokens": ",", "nats per token": ".3f"}
         rows = [[each.name, each.count, each.nats_per_token] for each in groups]
-    return Result(lambda: {"by": by, "rows": [asdict(each) for each in groups]}, lambda: print_table(columns, rows))
+    return Result(breakdown.document, lambda: print_table(columns, rows))
 
 
 def _similarity_result(model: "Model", path: str) -> Result:

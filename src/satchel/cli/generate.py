@@ -91,15 +91,7 @@ def generate(
     with Progress() as progress:
         result = model.generate(prompt, progress=progress, **options)
     if as_json:
-        emit_json(
-            {
-                "prompt": prompt,
-                "samples": [_document(model, sample, logprobs) for sample in result.samples],
-                "tokens_per_second": round(result.tokens_per_second, 1),
-                "window": result.window.document(),
-                "speculative": result.speculative,
-            }
-        )
+        emit_json(result.document())
         message(*result.notes)
         return
     message(*_notes(result))
@@ -137,18 +129,6 @@ def _bias(assignment: str) -> tuple[str, float]:
         return token, float(value)
     except ValueError:
         raise SettingsError(f"--logit-bias {assignment}: {value!r} is not a number", "expected TOKEN=X") from None
-
-
-def _document(model: "LanguageModel", sample: "Sample", logprobs: int | None) -> dict[str, Any]:
-    document = {"text": sample.text, "tokens": len(sample.ids), "finish": sample.finish}
-    if logprobs is None:
-        return document
-    text_of = model.tokenizer.text_of
-    alternatives = [
-        [{"text": text_of(id_), "id": id_, "logprob": logprob} for id_, logprob in each] for each in sample.alternatives
-    ]
-    token_texts = model.tokenizer.tokens_of(sample.ids)
-    return {**document, "token_texts": token_texts, "logprobs": sample.logprobs, "top_logprobs": alternatives}
 
 
 def _print_logprobs(model: "LanguageModel", sample: "Sample") -> None:

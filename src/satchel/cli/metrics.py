@@ -18,11 +18,6 @@ BASELINES = {"copy": "copy of the source", "memory": "nearest training pair"}
 QUALITY = {"BLEU": ".2f", "BLEU (lower case)": ".2f", "chrF": ".2f", "exact match": ".2%"}
 
 
-def metrics_json(model: "Model", metrics: Any) -> dict[str, Any]:
-    """Return the keys of `evaluate --json`."""
-    return {"task": model.settings.task, "model": model.settings.model.kind, **metrics.document()}
-
-
 def show_metrics(model: "Model", metrics: Any) -> None:
     """Print an evaluation result as tables."""
     SHOW[model.settings.task](metrics)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from satchel.cli.compare import Runs
-from satchel.cli.metrics import metrics_json
 from satchel.cli.options import Force, RunOut
 from satchel.cli.output import TEXT, Progress, message, print_table
 from satchel.cli.result import Result, reports
@@ -35,7 +34,7 @@ def mix(
             {"run": str(run), "name": name, "weight": weight, "nats_per_token": alone.nats_per_token}
             for run, name, weight, alone in zip(runs, report.parts, report.weights, report.alone, strict=True)
         ]
-        return {"run": str(out), "parts": parts, "rounds": report.rounds, **metrics_json(model, report.mixed)}
+        return {"run": str(out), "parts": parts, "rounds": report.rounds, **model.metrics_document(report.mixed)}
 
     def show() -> None:
         show_mix(report, str(out))

@@ -1,6 +1,6 @@
 """`satchel next`: the most probable next tokens after a text."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -26,14 +26,7 @@ def next(
     message(*result.window.notes)
     rows = list(zip(result.tokens, result.ids, result.probabilities, strict=True))
 
-    def document() -> dict[str, Any]:
-        tokens = [
-            {"text": token, "id": id_, "role": token.role, "probability": probability}
-            for token, id_, probability in rows
-        ]
-        return {"prompt": prompt, "tokens": tokens, "window": result.window.document()}
-
     def show() -> None:
         print_table([("token", TOKEN), ("id", "d"), ("probability", ".4f")], rows)
 
-    return Result(document, show)
+    return Result(result.document, show)

@@ -4,7 +4,6 @@ All functions escape control and invisible characters, so that names and texts c
 """
 
 import builtins
-import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence

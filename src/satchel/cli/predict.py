@@ -43,8 +43,8 @@ class Predictor:
     document: Callable[[Any], dict[str, Any]]
     # Prints the prediction of a single text.
     show: Callable[[Any], None] = lambda prediction: None
-    # Fields added to the JSON object of a single text.
-    details: Callable[[Any], dict[str, Any]] = lambda prediction: {}
+    # JSON object of a single text, if it has more fields.
+    details: Callable[[Any], dict[str, Any]] | None = None
     # Message about a prediction, or "".
     note: Callable[[Any], str] = lambda prediction: ""
     # Returns the predictions of texts, or of tuples of texts if there are several columns.
@@ -67,6 +67,10 @@ class Predictor:
             yield prediction
         if count > MAX_NOTES:
             message(f"{count - MAX_NOTES:,} further texts are longer than the context")
+
+    def fields(self, prediction: Any) -> dict[str, Any]:
+        """Return the fields of a prediction that are added to its input row."""
+        return {name: value for name, value in self.document(prediction).items() if name not in self.columns}
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -119,8 +123,7 @@ def _predict_text(predictor: Predictor, text: str, as_json: bool) -> None:
         return
     (prediction,) = predictor([InputRow((text,), {})])
     if as_json:
-        fields = {**predictor.document(prediction), **predictor.details(prediction)}
-        emit_json({predictor.key: [{predictor.columns[0]: text, **fields}]})
+        emit_json({predictor.key: [(predictor.details or predictor.document)(prediction)]})
     else:
         predictor.show(prediction)
 
@@ -137,9 +140,7 @@ def _predict_lines(predictor: Predictor, reading: dict[str, Any]) -> None:
     for row in tables.read_json_lines(lines, where):
         texts = (tables.column_text(row, setting, settings, where) for setting in predictor.settings)
         (prediction,) = predictor([row_files.InputRow(tuple(texts), row.cells)])
-        sys.stdout.buffer.write(
-            row_files.json_line(row_files.add_predictions(row.cells, predictor.document(prediction)))
-        )
+        sys.stdout.buffer.write(row_files.json_line(row_files.add_predictions(row.cells, predictor.fields(prediction))))
         sys.stdout.buffer.flush()
 
 
@@ -162,7 +163,7 @@ def _print_file(predictor: Predictor, file: str, reading: dict[str, Any], as_jso
     rows = _rows(predictor, _open(predictor, file, reading))
     if as_json:
         documents = [
-            {**dict(zip(predictor.columns, row.texts, strict=True)), **predictor.document(prediction)}
+            {**dict(zip(predictor.columns, row.texts, strict=True)), **predictor.fields(prediction)}
             for row, prediction in rows
         ]
         emit_json({predictor.key: documents})
@@ -177,7 +178,7 @@ def _write_file(predictor: Predictor, file: str, out: Path, reading: dict[str, A
 
     row_files.check_distinct(out, file)
     form = row_files.output_format(out)
-    fields = predictor.document if form == "jsonl" else predictor.cells
+    fields = predictor.fields if form == "jsonl" else predictor.cells
     corpus = _open(predictor, file, reading)
     with Progress() as progress:
 

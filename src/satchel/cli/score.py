@@ -1,16 +1,17 @@
 """`satchel score`: log-probabilities of the tokens of a text, or of the rows of a file."""
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from satchel.cli.options import PrecisionOption, Run, use_precision
-from satchel.cli.output import TOKEN, message, print_fields, print_table
+from satchel.cli.output import TEXT, TOKEN, message, print_fields, print_table
 from satchel.cli.predict import Predictor, predicts
 from satchel.cli.result import Result
 from satchel.errors import SettingsError
-from satchel.text.windows import pair_documents
+from satchel.text.display import Token, visible
 
 if TYPE_CHECKING:
     from satchel.api.language import TextScore
@@ -26,6 +27,9 @@ DECIMALS = 6
 def score(
     run: Run,
     target: Annotated[str | None, Option(help="Translators: translation to score, with TEXT as the source.")] = None,
+    top: Annotated[
+        int, Option(metavar="N", help="Also print the N most probable tokens in place of each token.", min=0)
+    ] = 0,
     precision: PrecisionOption = "float32",
 ) -> Predictor:
     """Print the log-probability (nats) of every token of a text, or of a translation of it, and the perplexity.
@@ -47,9 +51,11 @@ def score(
     def single(text: str) -> Result:
         if is_translator and target is None:
             raise SettingsError("--target is missing", "give the translation to score; TEXT is the source")
-        return _result(model.score(text, target) if is_translator else model.score(text))
+        return _result(model.score(text, target, top) if is_translator else model.score(text, top))
 
     def rows(texts: Any) -> Any:
+        if top:
+            raise SettingsError("--top cannot be combined with --input or --jsonl", "omit it")
         if target is not None:
             raise SettingsError("--target cannot be combined with --input or --jsonl", "use the column target")
         if not is_translator and model.sees_targets:
@@ -98,17 +104,14 @@ def _result(result: "TextScore") -> Result:
     notes = {name: values.tolist() for name, values in result.notes.items()}
     notes_T = [dict(zip(notes, values, strict=True)) for values in zip(*notes.values(), strict=True)]
     rows = list(zip(result.tokens, result.logprobs.tolist(), notes_T or [{} for _ in result.tokens], strict=True))
-
-    def document() -> dict[str, Any]:
-        # A part of a mixture may have the name of a documented key; the documented keys override it.
-        tokens = [
-            {**note, "text": token, "id": token.id, "role": token.role, "logprob": value} for token, value, note in rows
+    if result.top:
+        rows = [
+            (*row[:2], {**row[2], "most probable": _ranked(top)}) for row, top in zip(rows, result.top, strict=True)
         ]
-        totals = {"total_logprob": result.total_logprob, "perplexity": result.perplexity}
-        return {"tokens": tokens, **totals, **pair_documents(result.source_window, result.window)}
 
     def show() -> None:
         columns = {name: ".3f" if isinstance(values[0], float) else "d" for name, values in notes.items()}
+        columns |= {"most probable": TEXT} if result.top else {}
         print_table(
             [("token", TOKEN), ("log-probability", ".4f"), ("probability", ".4g"), *columns.items()],
             [[token, logprob, math.exp(logprob), *note.values()] for token, logprob, note in rows[:MAX_TOKENS]],
@@ -119,4 +122,8 @@ def _result(result: "TextScore") -> Result:
             [("total log-probability", f"{result.total_logprob:.4f} nats"), ("perplexity", f"{result.perplexity:,.2f}")]
         )
 
-    return Result(document, show)
+    return Result(result.document, show)
+
+
+def _ranked(top: "Iterable[tuple[Token, float]]") -> str:
+    return "  ".join(f"{visible(token, spaces=True)} {logprob:.4f}" for token, logprob in top)

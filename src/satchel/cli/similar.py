@@ -1,8 +1,7 @@
 """`satchel similar`: cosine similarity of words, of senses, or of occurrences in context."""
 
-from dataclasses import asdict
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Argument, Option
 
@@ -13,8 +12,9 @@ from satchel.errors import SettingsError
 from satchel.text.display import visible
 
 if TYPE_CHECKING:
+    from satchel.api.model import Vectors
     from satchel.inspection.embeddings import InContext
-    from satchel.inspection.senses import Neighbours, WordSimilarity
+    from satchel.inspection.senses import SimilarWords, WordSimilarity
 
 
 @reports
@@ -46,16 +46,15 @@ def similar(
     if context:
         occurrences = model.vectors.in_context(word, context, layer, top)
         return Result(occurrences.document, lambda: _show_context(occurrences))
-    by_sense = by == "sense" or (by is None and model.compares_senses)
+    vectors = cast("Vectors | None", by)
     if other is None:
-        lists = model.sense_vectors.neighbours(word, top) if by_sense else [model.vectors.neighbours(word, top)]
-        return Result(lambda: _neighbours_json(word, lists, by_sense), lambda: _show_neighbours(lists, by_sense))
-    if by_sense:
-        senses = model.sense_vectors.similarity(word, other)
-        return Result(lambda: asdict(senses), lambda: _show_senses(senses))
-    cosine = model.vectors.similarity(word, other).joined
-    field = (f"cosine similarity of {visible(word)} and {visible(other)}", f"{cosine:.3f}")
-    return Result(lambda: {"first": word, "second": other, "alike": cosine}, lambda: print_fields([field]))
+        words = model.similar(word, top, vectors)
+        return Result(words.document, lambda: _show_neighbours(words))
+    similarity = model.similarity(word, other, vectors)
+    if similarity.has_senses:
+        return Result(similarity.document, lambda: _show_senses(similarity))
+    field = (f"cosine similarity of {visible(word)} and {visible(other)}", f"{similarity.joined:.3f}")
+    return Result(similarity.document, lambda: print_fields([field]))
 
 
 def _show_senses(similarity: "WordSimilarity") -> None:
@@ -70,16 +69,9 @@ def _show_senses(similarity: "WordSimilarity") -> None:
     )
 
 
-def _neighbours_json(word: str, lists: "list[Neighbours]", by_sense: bool) -> dict[str, Any]:
-    words = [[{"word": text, "alike": cosine} for text, cosine in each.words] for each in lists]
-    if not by_sense:
-        return {"word": word, "words": words[0]}
-    return {"word": word, "senses": [{"sense": sense, "words": each} for sense, each in enumerate(words)]}
-
-
-def _show_neighbours(lists: "list[Neighbours]", by_sense: bool) -> None:
+def _show_neighbours(lists: "SimilarWords") -> None:
     words = [[(text.strip(" ") or text, cosine) for text, cosine in each.words] for each in lists]
-    if by_sense:
+    if lists.has_senses:
         rows = [[sense, "  ".join(f"{text} {cosine:.2f}" for text, cosine in row)] for sense, row in enumerate(words)]
         print_table({"sense": "d", "most similar words (cosine similarity)": TEXT}, rows)
     else:

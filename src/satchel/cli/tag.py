@@ -23,13 +23,9 @@ def tag(run: Run) -> Predictor:
     def cells(tagging: "Tagging") -> dict[str, Any]:
         return {"tags": separator.join(tagging.tags)}
 
-    def document(tagging: "Tagging") -> dict[str, Any]:
-        fields = {"tokens": tagging.tokens, "tags": tagging.tags, "probabilities": tagging.probabilities}
-        return {**fields, "windows": tagging.reading.windows}
-
     def show(tagging: "Tagging") -> None:
         tokens = [visible(token, spaces=model.unit == "character") for token in tagging.tokens]
         rows = zip(tokens, tagging.tags, tagging.probabilities, strict=True)
         print_table({model.unit: TEXT, "tag": TEXT, "probability": ".4f"}, rows)
 
-    return Predictor(model, cells, document, show, note=lambda tagging: tagging.note)
+    return Predictor(model, cells, lambda tagging: tagging.document(), show, note=lambda tagging: tagging.note)

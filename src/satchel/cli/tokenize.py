@@ -1,7 +1,7 @@
 """`satchel tokenize`: tokens of a text."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument
 
@@ -21,24 +21,13 @@ def tokenize(
 
     loaded = load_tokenizer(Path(tokenizer))
     content = read_text(text)
-    encoding = loaded.encode(content)
-    tokens = loaded.tokens_of(encoding.ids)
-
-    def document() -> dict[str, Any]:
-        return {
-            "kind": loaded.kind,
-            "size": loaded.size,
-            "tokens": [{"text": token, "id": token.id, "role": token.role} for token in tokens],
-            "unknown": encoding.unknown,
-            "lossless": encoding.lossless,
-            "characters": len(content),
-            "bytes": len(content.encode()),
-        }
 
     def show() -> None:
+        encoding = loaded.encode(content)
+        tokens = loaded.tokens_of(encoding.ids)
         print(" ".join(visible(token, spaces=True) for token in tokens))
         lossy = "" if encoding.lossless else "; decoding does not restore the text exactly"
         unknown = f"{encoding.unknown:,} unknown"
         message(f"{len(tokens):,} tokens, {unknown} ({loaded.kind} tokenizer with {loaded.size:,} tokens){lossy}")
 
-    return Result(document, show)
+    return Result(lambda: loaded.document(content), show)

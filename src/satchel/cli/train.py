@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from satchel.cli.metrics import metrics_json
 from satchel.cli.options import READING, AsJson, Assignments, Force, reads_files
 from satchel.cli.output import Progress, emit_json, message, print, print_fields
 from satchel.errors import SettingsError, StopRequested
@@ -339,7 +338,7 @@ def _document(trained: "AnyModel") -> dict[str, Any]:
         "tokens_per_second": round(report.tokens_per_second, 1),
         "precision": trained.run.facts.get("arithmetic", {}).get("precision"),
         "train_loss": report.train_loss,
-        "valid": metrics_json(trained, report.valid) if report.valid is not None else None,
+        "valid": trained.metrics_document(report.valid) if report.valid is not None else None,
         "baseline": report.baseline.document() if report.baseline is not None else None,
         "better_baseline": report.better_baseline.document() if report.better_baseline is not None else None,
         "stopped": report.stopped,

@@ -1,6 +1,5 @@
 """`satchel translate`: translate texts by beam search or sampling."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -40,15 +39,16 @@ def translate(
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "samples": best}
         options["sampling"] = build(Sampling, {key: value for key, value in sampling.items() if value is not None})
     model = api.load(run, task="translate")
-
-    def details(translation: "Translation") -> dict[str, Any]:
-        has_attention = getattr(model.settings.model, "attention", "") != "none"
-        if translation.pieces > 1 or not translation.source.strip() or not has_attention:
-            return {}
-        return {"alignment": model.align(translation.source, translation.target).document()}
-
     return Predictor(
-        model, _cells, _document, _show, details, _note, options=options, columns=("source",), key="translations"
+        model,
+        lambda translation: translation.cells(),
+        lambda translation: translation.document(),
+        _show,
+        lambda translation: translation.document(alignment=True),
+        _note,
+        options=options,
+        columns=("source",),
+        key="translations",
     )
 
 
@@ -57,16 +57,6 @@ def _note(translation: "Translation") -> str:
         return ""
     start = translation.source[:40].replace("\n", " ")
     return f"'{start}...' exceeds the model's context and was translated in {translation.pieces} parts"
-
-
-def _cells(translation: "Translation") -> dict[str, Any]:
-    return {"target": translation.target, "score": round(translation.score, 4)}
-
-
-def _document(translation: "Translation") -> dict[str, Any]:
-    others = [asdict(each) for each in translation.translations[1:]]
-    parts = [asdict(each) for each in translation.parts]
-    return {**_cells(translation), **({"others": others} if others else {}), **({"parts": parts} if parts else {})}
 
 
 def _show(translation: "Translation") -> None:

@@ -4,7 +4,7 @@ Shapes: R runs, U units (documents or blocks), N bootstrap samples.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ RESAMPLES = 2000
 CONFIDENCE = 0.95
 # Number of resampled units per batch, to bound memory.
 CHUNK = 1 << 22
+# Number of documents listed at each end of the differences, and of characters of their texts.
+LISTED_DOCUMENTS, DOCUMENT_CHARACTERS = 10, 500
 # Largest exponent whose exponential is finite, rounded down.
 MAX_EXPONENT = 700
 
@@ -85,6 +87,16 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Document:
+    """A document, block, row or sentence of the data: its size, the start of its text, and the metric of each run."""
+
+    index: int
+    bytes: int
+    text: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Metric of several runs on one data set, with pairwise differences."""
 
@@ -94,6 +106,8 @@ class Comparison:
     pairs: tuple[Pair, ...]
     groups: tuple[Group, ...]
     warnings: tuple[str, ...] = ()
+    # Documents with the largest differences between the first two runs: largest first, smallest last.
+    documents: tuple[Document, ...] = ()
 
     @property
     def larger_is_better(self) -> bool:
@@ -208,22 +222,38 @@ def _block(size: int, shortest: int, longest: int) -> int:
 
 def unit_bytes(corpus: Corpus, rule: DocumentRule) -> Floats:
     """Return the bytes of each document, or of each block of a stream (1,000 characters; fewer in short texts)."""
-    if rule == "stream":
-        block = _block(corpus.size, SHORTEST_CHARACTERS, BLOCK_CHARACTERS)
-        sizes = []
-        rest = ""
+    return np.array([len(text.encode()) + (rule == "line") for text in unit_texts(corpus, rule)], float)
+
+
+def unit_texts(corpus: Corpus, rule: DocumentRule) -> Iterator[str]:
+    """Yield the text of each document, or of each block of a stream."""
+    if rule != "stream":
+        parts: list[str] = []
         for piece in corpus.pieces(rule):
-            rest += piece.text
-            complete = len(rest) - len(rest) % block
-            sizes += [len(rest[start : start + block].encode()) for start in range(0, complete, block)]
-            rest = rest[complete:]
-        return np.array([*sizes, *([len(rest.encode())] if rest else [])], float)
-    sizes = [0]
+            parts.append(piece.text)
+            if piece.ends:
+                yield "".join(parts)
+                parts = []
+        return
+    block = _block(corpus.size, SHORTEST_CHARACTERS, BLOCK_CHARACTERS)
+    rest = ""
     for piece in corpus.pieces(rule):
-        sizes[-1] += len(piece.text.encode()) + (piece.ends and rule == "line")
-        if piece.ends:
-            sizes.append(0)
-    return np.array(sizes[:-1], float)
+        rest += piece.text
+        complete = len(rest) - len(rest) % block
+        yield from (rest[start : start + block] for start in range(0, complete, block))
+        rest = rest[complete:]
+    if rest:
+        yield rest
+
+
+def token_texts(tokens: TokenFile, tokenizer: Tokenizer) -> Iterator[str]:
+    """Yield the text of each document or block of tokens, as divided by `token_costs` and `token_bytes`."""
+    if (tokens.ids[1:] == tokenizer.boundary).any():
+        yield from decode_documents(tokens.ids, tokenizer)
+        return
+    block = _block(len(tokens.ids) - 1, SHORTEST_TOKENS, BLOCK_TOKENS)
+    for start in range(1, len(tokens.ids), block):
+        yield tokenizer.decode(tokens.ids[start : start + block])
 
 
 def token_bytes(tokens: TokenFile, tokenizer: Tokenizer, rule: DocumentRule) -> Floats:
@@ -244,10 +274,12 @@ def compare(
     groups: Sequence[Sequence[int]],
     run_costs: Sequence[Costs] = (),
     warnings: Sequence[str] = (),
+    texts: Iterable[str] = (),
 ) -> Comparison:
     """Return the comparison of runs with the same units; the metric is nats * scale / size.
 
-    `groups` are the indices of runs that differ in their seed only, `run_costs` the costs of the runs.
+    `groups` are the indices of runs that differ in their seed only, `run_costs` the costs of the runs, `texts` those of
+    the units.
     """
     nats_RU = np.stack([cost.nats for cost in costs]) * scale
     sizes_RU = np.stack([cost.sizes for cost in costs])
@@ -273,7 +305,22 @@ def compare(
         runs, group = tuple(names[index] for index in members), values[list(members)]
         if len(runs) > 1:
             grouped.append(Group(runs, float(np.mean(group)), float(np.std(group, ddof=1))))
-    return Comparison(metric, int(nats_RU.shape[1]), rows, tuple(pairs), tuple(grouped), tuple(warnings))
+    documents = _documents(nats_RU / np.maximum(sizes_RU, 1), texts)
+    return Comparison(metric, int(nats_RU.shape[1]), rows, tuple(pairs), tuple(grouped), tuple(warnings), documents)
+
+
+def _documents(values_RU: Floats, texts: Iterable[str]) -> tuple[Document, ...]:
+    """Return the documents with the largest differences between the first two runs, largest first, smallest last."""
+    with np.errstate(invalid="ignore"):  # both values are infinite
+        order = np.argsort(values_RU[1] - values_RU[0], kind="stable")
+    chosen = order if len(order) <= 2 * LISTED_DOCUMENTS else [*order[:LISTED_DOCUMENTS], *order[-LISTED_DOCUMENTS:]]
+    places = {int(index): place for place, index in enumerate(chosen)}
+    documents = [
+        (places[index], Document(index, len(text.encode()), text[:DOCUMENT_CHARACTERS], tuple(values)))
+        for index, (text, values) in enumerate(zip(texts, values_RU.T.tolist(), strict=False))
+        if index in places
+    ]
+    return tuple(document for _, document in sorted(documents, key=lambda each: each[0]))
 
 
 def _perplexity(costs: UnitCosts) -> float | None:

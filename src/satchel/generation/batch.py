@@ -108,7 +108,10 @@ class Continuation:
         logprob: float | None = None
         alternatives: tuple[tuple[int, float], ...] = ()
         if logprobs_V is not None:
-            logprob, alternatives = float(logprobs_V[id_]), most_probable(logprobs_V, self.request.sampling.logprobs or 0)
+            logprob, alternatives = (
+                float(logprobs_V[id_]),
+                most_probable(logprobs_V, self.request.sampling.logprobs or 0),
+            )
             if self.finish != "end":
                 self.logprobs.append(logprob)
                 self.alternatives.append(alternatives)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from satchel.generation.batch import Continuation, Request, generate_tokens
 from satchel.generation.sampling import Sampling
@@ -25,6 +26,18 @@ class Sample:
     logprobs: tuple[float, ...] = ()
     alternatives: tuple[tuple[tuple[int, float], ...], ...] = ()
     speculative: bool = field(default=False, compare=False)
+
+    def document(self, tokenizer: Tokenizer, *, has_logprobs: bool = False) -> dict[str, Any]:
+        """Return the keys of a sample in `generate --json`, with the log-probabilities of its tokens or without."""
+        document = {"text": self.text, "tokens": len(self.ids), "finish": self.finish}
+        if not has_logprobs:
+            return document
+        alternatives = [
+            [{"text": tokenizer.text_of(id_), "id": id_, "logprob": logprob} for id_, logprob in each]
+            for each in self.alternatives
+        ]
+        tokens = tokenizer.tokens_of(self.ids)
+        return {**document, "token_texts": tokens, "logprobs": self.logprobs, "top_logprobs": alternatives}
 
 
 def sample_requests(

@@ -273,6 +273,19 @@ def compare_methods(
     return replace(compared, exact=shown.values.sum(axis=1), bias=shown.bias)
 
 
+def compare_chosen(
+    explained: Logit, method: str | None = None, *, instead: Instead = "mean", raw: bool = False
+) -> ComparedAttributions:
+    """Return the result of one method, or of `exact` contributions, by name; None for all of them."""
+    chosen = [each for each in METHODS if method in (None, each)] or METHODS
+    result = compare_methods(explained, chosen, instead=instead, raw=raw)
+    if method is None:
+        return result
+    if method not in result.by_method:
+        raise SettingsError(f"--method {method}: unknown value", f"expected {', '.join(result.by_method)}")
+    return result.only(method)
+
+
 def attribute(
     explained: Logit, method: Method = "integrated", *, instead: Instead = "mean", steps: int | None = None
 ) -> Attributions:

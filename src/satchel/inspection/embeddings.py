@@ -232,7 +232,7 @@ class WordVectors:
     def similarity(self, first: str, second: str) -> WordSimilarity:
         """Return the cosine similarity of the embeddings of two words, which count as their only sense."""
         cosine = float(cosines(self.vector(first)[None], self.vector(second)[None])[0, 0])
-        return WordSimilarity(first, second, (cosine,), cosine, cosine, cosine)
+        return WordSimilarity(first, second, (cosine,), cosine, cosine, cosine, has_senses=False)
 
     def _neighbours(
         self, vectors_VD: Floats, queries_ND: Floats, query_ids: Sequence[Sequence[int]], top: int

@@ -5,7 +5,7 @@ Shapes: T time, S source time, H heads.
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class Patterns:
     def notes(self) -> tuple[str, ...]:
         """Notes on texts that are not used as a whole."""
         return truncation_notes(self.windows)
+
+    def of_layer(self, layer: int | None) -> "Patterns":
+        """Return the rows of one layer; None returns all rows."""
+        return self if layer is None else replace(self, rows=tuple(row for row in self.rows if row.layer == layer))
 
     def document(self) -> dict[str, Any]:
         """Return the keys of `look patterns --json`."""

@@ -4,8 +4,8 @@ All comparisons subtract the mean of each sense over the vocabulary.
 Shapes: V vocabulary, N senses, D width, T tokens of a word or a text, K listed tokens, P occurrences of a word.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -166,9 +166,27 @@ class Neighbours:
     sense: int
     words: tuple[tuple[str, float], ...]
 
+    def document(self) -> list[dict[str, Any]]:
+        """Return the words as JSON."""
+        return [{"word": word, "alike": similarity} for word, similarity in self.words]
+
     def _repr_html_(self) -> str:
         rows = [(word.strip(), f"{similarity:.3f}") for word, similarity in self.words]
         return html.table(["word", "cosine similarity"], rows, f"sense {self.sense}")
+
+
+class SimilarWords(list[Neighbours]):
+    """The tokens most similar to a word: by sense, or by embedding as the only list."""
+
+    def __init__(self, word: str, lists: Iterable[Neighbours], *, has_senses: bool) -> None:
+        super().__init__(lists)
+        self.word, self.has_senses = word, has_senses
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `similar --json` for one word."""
+        if not self.has_senses:
+            return {"word": self.word, "words": self[0].document()}
+        return {"word": self.word, "senses": [{"sense": each.sense, "words": each.document()} for each in self]}
 
 
 @dataclass(frozen=True)
@@ -182,6 +200,13 @@ class WordSimilarity:
     least: float
     joined: float
     any_pair: float
+    has_senses: bool = field(default=True, repr=False)
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys of `similar --json` for two words."""
+        if not self.has_senses:
+            return {"first": self.first, "second": self.second, "alike": self.joined}
+        return {name: value for name, value in asdict(self).items() if name != "has_senses"}
 
 
 class SenseVectors:
@@ -197,6 +222,11 @@ class SenseVectors:
         # A constant added to all logits does not change the softmax.
         self._outputs_VD = outputs_VD - outputs_VD.mean(dim=0)
         self._chances: dict[int, Chance] = {}
+
+    def check_sense(self, sense: int) -> None:
+        """Raise an error if the sense with this number does not exist."""
+        if not 0 <= sense < len(self._means_ND):
+            raise SettingsError(f"sense {sense} does not exist; expected 0 to {len(self._means_ND) - 1}")
 
     # --- senses of a word
 
@@ -298,9 +328,7 @@ class SenseVectors:
 
     def one_sense(self, sense: int) -> Floats:
         """Return one centred sense (V, D) of the whole vocabulary."""
-        senses = len(self._means_ND)
-        if not 0 <= sense < senses:
-            raise SettingsError(f"sense {sense} does not exist; expected 0 to {senses - 1}")
+        self.check_sense(sense)
         return np.concatenate([part_BND[:, sense].cpu().numpy() for part_BND in self.batches()])
 
     # --- similarity of words

@@ -28,6 +28,7 @@ from satchel.nn.inference import inference
 from satchel.nn.sites import recording
 from satchel.predictor import Floats, Ids
 from satchel.tasks.translation import PairBatch, TranslationNetwork, pair_batch
+from satchel.text.display import with_roles
 from satchel.text.tokenizer import Tokenizer
 from satchel.text.windows import Window, pair_documents, pair_notes, select_window, whole_window
 
@@ -353,6 +354,55 @@ class AttentionMaps:
         notes = (f"{', '.join(shown)} is shown first: {reason}",)
         return AttentionView(shown, f"{self.title}, {', '.join(shown)}", notes, choice)
 
+    def document(
+        self,
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        mean: bool = False,
+        length: int | None = None,
+        has_weights: bool = True,
+    ) -> dict[str, Any]:
+        """Return the keys of `look attention --json`: the weights of all heads, those of a layer, or one head.
+
+        With `length`, only the first query tokens; in self-attention also only the first key tokens. Without
+        `has_weights`, no weights.
+        """
+        shown, part = self.view(layer, head, mean=mean), self.part(length)
+        heads = [
+            {"layer": layer_number, "head": head_number, "weights": weights_TS[part].tolist()}
+            for (layer_number, head_number), weights_TS in (self.select(layer, head) if has_weights else ())
+        ]
+        return {
+            **with_roles({"rows": list(self.rows[part[0]]), "columns": list(self.columns[part[1]])}),
+            "which": self.which,
+            "layers": [self.name(number, 0)[0] for number in range(len(self))],
+            "title": shown.title,
+            "chosen": None if shown.choice is None else shown.choice.document(),
+            **({"mean": self.mean(layer)[part].tolist()} if mean else {}),
+            "maps": heads,
+            **self._trace.windows(),
+        }
+
+    def part(self, length: int | None) -> tuple[slice, slice]:
+        """Return the rows and columns of the first `length` query tokens, in self-attention of as many key tokens."""
+        return slice(length), slice(length if self.which in ("own", "source") else None)
+
+    def thumbnails(self, size: int) -> tuple[Array, Array]:
+        """Return the weights of all heads as images (L, H, R, C) of 8 bits with up to `size` pixels per side.
+
+        A pixel is the mean weight of a block of cells, divided by the largest pixel of the head, times 255. Also
+        returns the largest pixels (L, H).
+        """
+        images: dict[tuple[int, int], Array] = {}
+        for layer, head, weights_TS in self.each():
+            images[layer, head] = _block_means(_block_means(weights_TS, size).T, size).T
+        shape = len(self), self.heads
+        images_LHRC = np.stack(list(images.values())).reshape(*shape, *next(iter(images.values())).shape)
+        largest_LH = images_LHRC.max(axis=(2, 3))
+        scaled_LHRC = images_LHRC / np.maximum(largest_LH, 1e-300)[..., None, None]
+        return (255 * scaled_LHRC).round().astype(np.uint8), largest_LH
+
     @property
     def heads(self) -> int:
         """Number of heads of a layer."""
@@ -414,6 +464,13 @@ class AttentionMaps:
         if head is not None and layer is None and len(self) > 1:
             cause = f"head {head} is given without a layer; the model has {len(self)} layers"
             raise SettingsError(cause, "give the layer too")
+
+
+def _block_means(values_TS: Array, size: int) -> Array:
+    """Return the means of up to `size` blocks of consecutive rows, whose lengths differ by at most 1."""
+    bounds = np.linspace(0, len(values_TS), min(size, len(values_TS)) + 1).round().astype(np.int64)
+    sums_RS = np.add.reduceat(values_TS.astype(np.float64), bounds[:-1], axis=0)
+    return np.asarray(sums_RS / np.diff(bounds)[:, None])
 
 
 class _Selected(NamedTuple):

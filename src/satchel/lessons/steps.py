@@ -22,6 +22,8 @@ from satchel.lessons.answers import is_correct
 from satchel.lessons.arithmetic import Cell, exact, format_cell
 from satchel.lessons.expressions import parse_setting
 from satchel.lessons.formulas import formula_latex, plain
+from satchel.lessons.inputs import input_documents
+from satchel.lessons.roles import describe_matrix
 
 FORMULA = re.compile(r"\$([^$]*)\$")
 # A list in brackets, such as [0, 1] or (0, 1).
@@ -189,8 +191,13 @@ class Steps(list[Step]):
             "title": self.lesson.title,
             "source": self.lesson.source,
             "items": list(self.lesson.items),
-            "steps": [_plain_numbers(asdict(step)) for step in self],
+            "inputs": [_plain_numbers(each) for each in input_documents(self.lesson.name, self.settings)],
+            "steps": [_plain_numbers(self._step_document(step)) for step in self],
         }
+
+    def _step_document(self, step: Step) -> dict[str, Any]:
+        matrices = [{**asdict(each), **describe_matrix(self.lesson.name, each.name)} for each in step.matrices]
+        return {**asdict(step), "matrices": matrices}
 
     def save(self, path: str | Path) -> None:
         """Write the steps to a file; the suffix selects the format (.html, .svg, .png, .pdf, .tex or .ipynb)."""
@@ -227,7 +234,7 @@ class Lesson:
         fields: dict[str, Any] = {parameter.name: (parameter.annotation, parameter.default) for parameter in parameters}
         return create_model(f"{self.name} settings", __base__=Settings, **fields)
 
-    def run(self, **settings: object) -> Steps:
+    def run(self, /, **settings: object) -> Steps:
         """Return the steps for the given settings; text is converted to the type of the setting, as with `--set`."""
         converted = {name: self._convert(name, value) for name, value in settings.items()}
         validated = config.build(self.settings_class, converted)

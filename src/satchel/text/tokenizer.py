@@ -137,6 +137,19 @@ class Tokenizer:
             return text == words if starts_document or not len(ids) else text == f" {words}"
         return self.decode(ids) == text
 
+    def document(self, text: str) -> dict[str, Any]:
+        """Return the keys of `tokenize --json`: the tokens of a text and their numbers."""
+        encoding = self.encode(text)
+        return {
+            "kind": self.kind,
+            "size": self.size,
+            "tokens": [{"text": each, "id": each.id, "role": each.role} for each in self.tokens_of(encoding.ids)],
+            "unknown": encoding.unknown,
+            "lossless": encoding.lossless,
+            "characters": len(text),
+            "bytes": len(text.encode()),
+        }
+
     # --- ids to text
 
     def decode(self, ids: Iterable[int] | Ids) -> str:

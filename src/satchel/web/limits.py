@@ -25,10 +25,16 @@ class Bounds(NamedTuple):
 
 BOUNDS = {
     "epochs": Bounds(1e-6, 1_000_000),
+    "beam": Bounds(1, 32),
+    "best": Bounds(1, 32),
+    "contexts": Bounds(0, 100),
     "frequency_penalty": Bounds(-100, 100),
+    "head": Bounds(0, 1000),
     "heads": Bounds(0, 1000),
-    "length": Bounds(1, 100_000),
     "layer": Bounds(0, 1000),
+    "length": Bounds(1, 100_000),
+    "length_penalty": Bounds(0, 10),
+    "listed": Bounds(1, 100),
     "logit_bias": Bounds(-1000, 1000),
     "max_tokens": Bounds(0, 100_000),
     "min_p": Bounds(0, 1),
@@ -38,9 +44,13 @@ BOUNDS = {
     "presence_penalty": Bounds(-100, 100),
     "repetition_penalty": Bounds(0.01, 100),
     "samples": Bounds(1, 32),
+    "score_top": Bounds(0, 100),
+    "sense": Bounds(0, 1000),
     "seed": Bounds(0, (1 << 63) - 1),
+    "size": Bounds(1, 128),
     "start": Bounds(0, 1 << 40),
     "steps": Bounds(1, 1 << 40),
+    "step": Bounds(1, 1000),
     "temperature": Bounds(0, 100),
     "tokens": Bounds(1, 100_000),
     "token_id": Bounds(0, (1 << 31) - 1),
@@ -64,6 +74,24 @@ def text(default: Any = ..., description: str | None = None) -> Any:
 def name(default: Any = ..., description: str | None = None) -> Any:
     """Return a field for a short text, such as the id of a run."""
     return Field(default, min_length=1, max_length=MAX_NAME, description=description)
+
+
+# --- limits of operations -------------------------------------------------------------------------------
+
+MAX_CHARACTERS = 200_000  # of all texts of a request
+MAX_TRANSLATED = 20_000  # characters of all texts of a request for translations
+MAX_WORDS = 50  # words of a request
+MAX_RUNS = 10  # runs that are compared
+MAX_LISTED = 100_000  # alternatives, or contributions of senses, in a reply
+MAX_RANKED = 10_000  # tokens of a text with alternatives
+MAX_READ = 4096  # tokens of a text whose layers or senses are inspected
+MAX_ATTENDED = 2048  # tokens of a text whose attention weights are computed
+MAX_EXPLAINED = 1024  # tokens of a text whose words are compared with reference embeddings
+MAX_OCCLUDED = 1 << 20  # tokens of all texts in which a token is replaced
+MAX_WEIGHTS = 1 << 18  # attention weights in a JSON document: all heads of a short text, or a head of a long one
+MAX_BINARY_WEIGHTS = 1 << 22  # attention weights in a binary reply
+MAX_PREDICTED = 1 << 26  # tokens of a text times tokens of the vocabulary
+MAX_MAPPED = 1 << 26  # words of a map times tokens of the vocabulary
 
 
 # --- limits of the server -------------------------------------------------------------------------------

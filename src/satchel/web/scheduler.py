@@ -11,15 +11,12 @@ import numpy as np
 
 from satchel.generation.batch import Continuation, DecodingBatch, GeneratedToken, Request, most_probable
 from satchel.generation.sampling import Sampling
-from satchel.predictor import Floats, Ids, Predictor, log_probabilities
+from satchel.predictor import Ids, Predictor, position_logprobs
 from satchel.text.incremental import IncrementalDecoder
 from satchel.text.tokenizer import BYTE_LEVEL, Tokenizer
 from satchel.text.windows import select_window
 from satchel.web import limits
 from satchel.web.errors import InvalidFieldError
-
-# Number of positions of a prompt whose distributions over the vocabulary are computed together.
-POSITIONS = 64
 
 # A token with its text and log-probability, and the most probable tokens at its position.
 TokenDocument = dict[str, Any]
@@ -218,7 +215,7 @@ def _prompt_documents(
     """Return the tokens of a prompt; with log-probabilities, of all tokens but the first."""
     decoder, offset = IncrementalDecoder(tokenizer), 0
     documents: list[TokenDocument] = []
-    rows = iter(()) if job.top is None else _prompt_logprobs(predictor, ids_T)
+    rows = iter(()) if job.top is None else position_logprobs(predictor, ids_T)
     if job.top is not None and len(echoed_T) < len(ids_T):
         next(rows, None)  # of the first token, which is null as in other servers
     for position, id_ in enumerate(map(int, echoed_T)):
@@ -230,17 +227,6 @@ def _prompt_documents(
         documents.append(document)
         offset += len(decoder.add(id_))
     return documents
-
-
-def _prompt_logprobs(predictor: Predictor, ids_T: Ids) -> Iterator[Floats]:
-    """Yield the log-probabilities of all tokens (V) at each position after the boundary."""
-    if len(ids_T) < 2:
-        return
-    decoder = predictor.decoder()
-    yield log_probabilities(decoder, decoder.join([ids_T[:1]]))[0]
-    for start in range(1, len(ids_T) - 1, POSITIONS):
-        ids_BT = ids_T[None, start : min(start + POSITIONS, len(ids_T) - 1)]
-        yield from log_probabilities(decoder, decoder.extend(ids_BT))[0]
 
 
 def _token_document(

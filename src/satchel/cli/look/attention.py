@@ -1,19 +1,18 @@
 """`satchel look attention`, `alignment`, `patterns` and `ablation`: attention weights and attention heads."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from satchel.charts import terminal
-from satchel.cli.look.options import Head, Layer, Source, Start, Target, read_pair, trace_run
+from satchel.cli.look.options import Head, Layer, Source, Start, Target, read_pair
 from satchel.cli.options import Run, Text, check_choice, read_text
 from satchel.cli.output import TEXT, Progress, message, print, print_drawing, print_table
 from satchel.cli.result import View, view
 from satchel.errors import DataError, SettingsError
-from satchel.text.display import visible, with_roles
+from satchel.text.display import visible
 
 if TYPE_CHECKING:
     from satchel.api.model import Model
@@ -45,6 +44,12 @@ def attention(
         ),
     ] = None,
     start: Start = None,
+    length: Annotated[
+        int | None, Option(help="Number of query tokens shown, from the first one on; default: all.", min=1)
+    ] = None,
+    versus: Annotated[
+        str | None, Option(metavar="TEXT", help="Second text: print the same head for it, below that of TEXT.")
+    ] = None,
 ) -> View:
     """Print or draw the attention weights of a head: rows are query tokens, columns are key tokens.
 
@@ -55,9 +60,15 @@ def attention(
         check_choice("--which", which, ("own", "source", "cross", "senses"))
     if mean and form != "matrix":
         raise SettingsError(f"--mean and --form {form} exclude each other", "omit one of them")
-    trace = trace_run(run, text, target, source, start)
+    from satchel import api
+
+    content, target = read_pair(text, target, source)
+    model = api.load(run)
+    trace = model.trace(content, target, start)
+    message(*trace.notes)
     maps = trace.maps(which)
     shown = maps.view(layer, head, mean=mean)
+    both = [maps] if versus is None else [maps, model.trace(versus, start=start).maps(which)]
 
     def figure() -> "Figure":
         if form == "grid":
@@ -67,24 +78,19 @@ def attention(
         return trace.attention_map(layer, head, which, mean=mean)
 
     def document() -> dict[str, Any]:
-        chosen = [
-            {"layer": layer_number, "head": head_number, "weights": weights.tolist()}
-            for (layer_number, head_number), weights in maps.select(layer, head)
-        ]
-        tokens = with_roles({"rows": list(maps.rows), "columns": list(maps.columns)})
-        choice = None if shown.choice is None else shown.choice.document()
-        modules = [maps.name(number, 0)[0] for number in range(len(maps))]
-        averages = {"mean": maps.mean(layer).tolist()} if mean else {}
-        fields = {"which": maps.which, "layers": modules, "title": shown.title, "chosen": choice}
-        return {**tokens, **fields, **averages, "maps": chosen, **trace.windows()}
+        document, *others = (each.document(layer, head, mean=mean, length=length) for each in both)
+        return {**document, "versus": others[0]} if others else document
 
     def show() -> None:
         from satchel.charts.arrays import largest_weight
 
         print(f"{shown.title}; rows: query tokens, columns: key tokens")
-        weights = _weights(maps, layer, head, shown, mean)
-        print_drawing(terminal.heatmap(maps.rows, maps.columns, weights, largest=largest_weight(weights)))
-        message(*shown.notes, f"the darkest shade is a weight of {largest_weight(weights):.2f} or more")
+        weights = [_weights(each, layer, head, shown, mean) for each in both]
+        largest = max(map(largest_weight, weights))
+        for each, values in zip(both, weights, strict=True):
+            rows, columns = part = each.part(length)
+            print_drawing(terminal.heatmap(each.rows[rows], each.columns[columns], values[part], largest=largest))
+        message(*shown.notes, f"the darkest shade is a weight of {largest:.2f} or more")
         if layer is None and (len(maps) > 1 or maps.heads > 1):
             layers = f"{len(maps)} layer{'s' * (len(maps) > 1)} with " * (maps.which != "senses")
             message(f"{layers}{maps.heads} {maps.unit}s: select with --layer, --head or --mean; -o FILE.html has all")
@@ -195,7 +201,7 @@ def patterns(
 
     model = api.load(run)
     result = model.patterns(_texts(model, text, target, data), pattern.split(",") if pattern else None, start=start)
-    result = replace(result, rows=tuple(row for row in result.rows if layer in (None, row.layer)))
+    result = result.of_layer(layer)
 
     def show() -> None:
         message(*result.notes)

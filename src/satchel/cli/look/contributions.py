@@ -152,16 +152,11 @@ def attribution(
 ) -> View:
     """Print or draw the attribution of the logit of a token or label to the words of a text, by several methods."""
     from satchel import api
-    from satchel.inspection.attribution import INSTEADS, METHODS, Instead, compare_methods
-    from satchel.inspection.targets import find_logit
+    from satchel.inspection.attribution import INSTEADS, Instead
 
     check_choice("--instead", instead, INSTEADS)
-    chosen = [each for each in METHODS if method in (None, each)] or METHODS
-    explained = find_logit(api.load(run), read_text(text), target, versus, start)
-    result = compare_methods(explained, chosen, instead=cast(Instead, instead), raw=raw)
-    if method is not None:
-        check_choice("--method", method, list(result.by_method))
-        result = result.only(method)
+    options: dict[str, Any] = {"method": method, "instead": cast(Instead, instead), "start": start, "raw": raw}
+    result = api.load(run).compare_attributions(read_text(text), target, versus, **options)
 
     def show() -> None:
         message(*result.notes)

@@ -1,14 +1,10 @@
 """Options and input shared by the views."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from satchel.cli.options import read_text
-from satchel.cli.output import message
-
-if TYPE_CHECKING:
-    from satchel.inspection.trace import Trace
 
 Target = Annotated[str | None, Option(help="Translators: the translation; default: the model's own.")]
 Source = Annotated[str | None, Option(help="Translators: the source text; TEXT is then the translation.")]
@@ -24,15 +20,3 @@ def read_pair(text: str | None, target: str | None, source: str | None) -> tuple
     """Return the input text and the translation: TEXT and --target, or --source and TEXT."""
     content = read_text(text)
     return (content, target) if source is None else (source, content)
-
-
-def trace_run(
-    run: str, text: str | None, target: str | None = None, source: str | None = None, start: int | None = None
-) -> "Trace":
-    """Return the trace of a forward pass."""
-    from satchel import api
-
-    content, target = read_pair(text, target, source)
-    trace = api.load(run).trace(content, target, start)
-    message(*trace.notes)
-    return trace
