@@ -71,7 +71,9 @@ class Server:
         try:
             connection.request(method, path, content, all_headers)
             response = connection.getresponse()
-            return Reply(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+            return Reply(
+                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            )
         finally:
             connection.close()
 
@@ -107,7 +109,9 @@ class Server:
 
     def workers(self) -> list[int]:
         """Return the process ids of the workers."""
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout
+        found = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
+        ).stdout
         return [int(pid) for pid in found.split()]
 
     def stop(self, number: int = signal.SIGTERM, timeout: float = 30) -> int:

@@ -24,7 +24,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lm = {**options, "tokenizer": runs / "ngram"}
     satchel.train(text, model="transformer", settings={**settings, "model.ngram": 0}, out=runs / "transformer", **lm)
     satchel.train(text, model="transformer", settings={**settings, "model.ngram": 3}, out=runs / "gated", **lm)
-    satchel.train(text, model="lstm", settings={"model.width": 16, "training.threads": 1, "model.ngram": 0}, out=runs / "lstm", **lm)
+    satchel.train(
+        text,
+        model="lstm",
+        settings={"model.width": 16, "training.threads": 1, "model.ngram": 0},
+        out=runs / "lstm",
+        **lm,
+    )
     satchel.train(text, model="backpack", settings={**settings, "model.senses": 3}, out=runs / "backpack", **lm)
     table = folder / "films.tsv"
     table.write_text("label\ttext\n" + "good\ta joy\nbad\ta waste\n" * 12, encoding="utf-8")

@@ -190,8 +190,12 @@ INVALID: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "changes"), INVALID, ids=[f"{field}-{number}" for number, (field, _) in enumerate(INVALID)])
-def test_invalid_fields_are_answered_with_400_and_their_name(server: Server, field: str, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("field", "changes"), INVALID, ids=[f"{field}-{number}" for number, (field, _) in enumerate(INVALID)]
+)
+def test_invalid_fields_are_answered_with_400_and_their_name(
+    server: Server, field: str, changes: dict[str, Any]
+) -> None:
     reply = server.post("/v1/completions", {"model": "transformer", "prompt": "a", **changes})
     assert reply.status == 400, reply.content
     assert (reply.error["param"], reply.error["type"]) == (field, "invalid_request_error")

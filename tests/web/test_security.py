@@ -32,7 +32,9 @@ def routes(server: Server) -> list[tuple[str, str]]:
     catalogue = Catalogue(Path("absent"), [], [])
     app = create_app(Services(ServerContext(catalogue, Trainings(catalogue)), Pool(), None))
     documented = {
-        (method.upper(), path) for path, methods in server.get("/openapi.json").json["paths"].items() for method in methods
+        (method.upper(), path)
+        for path, methods in server.get("/openapi.json").json["paths"].items()
+        for method in methods
     }
     all_routes = [(method, path.replace(":path}", "}")) for method, path in routes_of(app)]
     assert documented == set(all_routes)
@@ -42,7 +44,13 @@ def routes(server: Server) -> list[tuple[str, str]]:
 def _private(routes: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     assert len(routes) > 10
     yield from (route for route in routes if route[1] not in PUBLIC)
-    yield from (("GET", "/absent"), ("GET", "/"), ("OPTIONS", "/v1/models"), ("HEAD", "/v1/models"), ("PUT", "/v1/models"))
+    yield from (
+        ("GET", "/absent"),
+        ("GET", "/"),
+        ("OPTIONS", "/v1/models"),
+        ("HEAD", "/v1/models"),
+        ("PUT", "/v1/models"),
+    )
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper()])

@@ -29,7 +29,9 @@ def serve(
         list[str] | None,
         Option(metavar="NAME[:PORT]", help="Accept this value of the Host header, that of a proxy; repeatable."),
     ] = None,
-    log: Annotated[bool, Option("--log", help="Print a line of JSON for each request on stderr, without texts.")] = False,
+    log: Annotated[
+        bool, Option("--log", help="Print a line of JSON for each request on stderr, without texts.")
+    ] = False,
 ) -> None:
     """Serve runs: completions in the form of OpenAI's API, and a JSON API. Ctrl-C ends the server."""
     from satchel.web import server

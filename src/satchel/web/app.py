@@ -3,6 +3,7 @@
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from importlib import import_module
 from typing import Any
 
@@ -61,7 +62,9 @@ class Services:
         names = [self.default_run] if self.default_run else [run["run"] for run in self.language_models()]
         if len(names) != 1:
             raise InvalidFieldError(
-                "model", f"found {len(names)} language models, expected one", "name it, or start the server with one RUN"
+                "model",
+                f"found {len(names)} language models, expected one",
+                "name it, or start the server with one RUN",
             )
         return request.model_copy(update={"model": names[0]})
 
@@ -142,7 +145,8 @@ def _add_server_routes(app: FastAPI, services: Services) -> None:
 
 def _add_openai_routes(app: FastAPI, services: Services) -> None:
     def entry(run: dict[str, Any]) -> dict[str, Any]:
-        return {"id": run["run"], "object": "model", "created": run["created"], "owned_by": "satchel"}
+        created = int(datetime.fromisoformat(run["date"]).timestamp())
+        return {"id": run["run"], "object": "model", "created": created, "owned_by": "satchel"}
 
     @app.get("/v1/models", summary="List the language models.")
     async def models() -> JSONResponse:
@@ -171,7 +175,9 @@ def _add_openai_routes(app: FastAPI, services: Services) -> None:
 
     @app.post("/v1/chat/completions", summary="Not available: language models have no chat format.", status_code=404)
     async def chat() -> Response:
-        raise NotFoundError("the models of this server are language models without a chat format", "use /v1/completions")
+        raise NotFoundError(
+            "the models of this server are language models without a chat format", "use /v1/completions"
+        )
 
 
 def _add_tokenizer_route(app: FastAPI, services: Services, operation: Operation) -> None:
@@ -316,7 +322,9 @@ def _replies(*statuses: int, keys: Sequence[str] = (), streams: bool = False) ->
     content: dict[str, Any] = {JSON_TYPE: {"schema": {"type": "object", "required": list(keys)}}}
     if streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    replies: dict[int | str, dict[str, Any]] = {200: {"description": "The reply.", "content": content}} if keys or streams else {}
+    replies: dict[int | str, dict[str, Any]] = (
+        {200: {"description": "The reply.", "content": content}} if keys or streams else {}
+    )
     return replies | {status: {} for status in statuses}
 
 
@@ -332,7 +340,9 @@ def openapi(app: FastAPI) -> dict[str, Any]:
                 invalid = {API_STATUS, 400} if path.startswith("/api/") else {OPENAI_STATUS}
                 statuses = {401, 403, 413, 415, 429, 503} | (invalid if method == "post" else set())
                 statuses |= {int(status) for status in route["responses"] if int(status) >= 400} - {422}
-                replies = {str(status): {"description": ERRORS[status], "content": error} for status in sorted(statuses)}
+                replies = {
+                    str(status): {"description": ERRORS[status], "content": error} for status in sorted(statuses)
+                }
                 route["responses"] = {key: each for key, each in route["responses"].items() if key < "400"} | replies
                 if path != "/health":
                     route["security"] = [{"token": []}]
@@ -342,6 +352,6 @@ def openapi(app: FastAPI) -> dict[str, Any]:
 
 def routes(app: FastAPI) -> list[tuple[str, str]]:
     """Return (method, path) of all routes."""
-    return [(method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in sorted(route.methods)]
-
-
+    return [
+        (method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in sorted(route.methods)
+    ]

@@ -111,7 +111,8 @@ class CompletionRequest(Request):
         }
         tokens = DEFAULT_TOKENS if self.max_tokens is None else self.max_tokens
         shared = {
-            "options": {name: value for name, value in values.items() if value is not None} | {"tokens": max(1, tokens)},
+            "options": {name: value for name, value in values.items() if value is not None}
+            | {"tokens": max(1, tokens)},
             "generate": tokens > 0,
             "echo": bool(self.echo),
             "refuse_long": True,
@@ -182,7 +183,9 @@ class Completion:
         return [
             {
                 "text": echoed + samples[number]["text"],
-                "logprobs": self._logprobs(start.get("tokens", []) + self._tokens[prompt][number], len(start.get("tokens", [])), len(echoed)),
+                "logprobs": self._logprobs(
+                    start.get("tokens", []) + self._tokens[prompt][number], len(start.get("tokens", [])), len(echoed)
+                ),
                 "finish_reason": FINISH_REASONS[samples[number]["finish"]],
             }
             for number in order[: self._request.choices]
@@ -209,7 +212,9 @@ class Completion:
         has_usage = self._request.stream_options is not None and self._request.stream_options.include_usage
         usage = {"usage": None} if has_usage else {}
 
-        def chunk(prompt: int, sample: int, text: str, tokens: list[dict[str, Any]], finish: str | None, **shifts: int) -> dict[str, Any]:
+        def chunk(
+            prompt: int, sample: int, text: str, tokens: list[dict[str, Any]], finish: str | None, **shifts: int
+        ) -> dict[str, Any]:
             choice = {
                 "index": prompt * self._request.choices + sample,
                 "text": text,

@@ -55,8 +55,12 @@ class GenerateRequest(RunRequest):
     presence_penalty: float = bounded("presence_penalty", 0.0)
     frequency_penalty: float = bounded("frequency_penalty", 0.0)
     no_repeat_ngram: int = bounded("no_repeat_ngram", 0)
-    logit_bias: dict[Annotated[str, Field(max_length=limits.MAX_NAME)], Annotated[float, bounded("logit_bias")]] = Field(
-        {}, max_length=1000, description="values added to the logits of tokens: a word, the text of a token, or id:N"
+    logit_bias: dict[Annotated[str, Field(max_length=limits.MAX_NAME)], Annotated[float, bounded("logit_bias")]] = (
+        Field(
+            {},
+            max_length=1000,
+            description="values added to the logits of tokens: a word, the text of a token, or id:N",
+        )
     )
     stop: list[Annotated[str, Field(min_length=1, max_length=limits.MAX_STOP_LENGTH)]] = Field(
         [], max_length=limits.MAX_STOPS, description="stop strings"

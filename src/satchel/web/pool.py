@@ -19,7 +19,12 @@ from typing import Any
 from satchel.errors import SatchelError
 from satchel.web import limits
 from satchel.web.errors import (
-    DeadlineError, InternalError, InvalidFieldError, NotFoundError, OverloadedError, WorkerError,
+    DeadlineError,
+    InternalError,
+    InvalidFieldError,
+    NotFoundError,
+    OverloadedError,
+    WorkerError,
 )
 from satchel.web.frames import FRAME
 
@@ -243,7 +248,9 @@ class Pool:
         spare = []
         if self._spare is not None:
             self._spare.cancel()
-            spare = [each for each in await asyncio.gather(self._spare, return_exceptions=True) if isinstance(each, Worker)]
+            spare = [
+                each for each in await asyncio.gather(self._spare, return_exceptions=True) if isinstance(each, Worker)
+            ]
         await asyncio.gather(*(worker.close() for worker in (*self._workers.values(), *spare)))
 
     async def _worker(self, place: str) -> Worker:

@@ -135,7 +135,10 @@ class Guard:
                 "the Host header is not one of this server",
                 "use the address that the server prints, or start it with --allow-host NAME",
             )
-        if any(origin not in self._origins for origin in headers.get(b"origin", [])) or len(headers.get(b"origin", [])) > 1:
+        if (
+            any(origin not in self._origins for origin in headers.get(b"origin", []))
+            or len(headers.get(b"origin", [])) > 1
+        ):
             raise Refusal(403, "requests of pages of other origins are refused")
         if not scope["path"].startswith("/") or scope["raw_path"].startswith(b"//"):
             raise Refusal(400, "the target of the request is not a path")

@@ -144,7 +144,9 @@ def _runtime_folder() -> Path:
     folder = Path(base) / "satchel" if base and Path(base).is_dir() else Path(tempfile.gettempdir()) / f"satchel-{user}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    is_private = stat.S_ISDIR(status.st_mode) and (os.name != "posix" or (status.st_uid == user and not status.st_mode & 0o077))
+    is_private = stat.S_ISDIR(status.st_mode) and (
+        os.name != "posix" or (status.st_uid == user and not status.st_mode & 0o077)
+    )
     if not is_private:
         raise MachineError("the folder for the token can be read by other users", "remove it", where=str(folder))
     return folder
@@ -228,5 +230,3 @@ def access_log(document: dict[str, Any]) -> None:
     """Print the facts of a request as a line of JSON."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     print(json.dumps({"time": stamp, **document}), file=sys.stderr, flush=True)
-
-

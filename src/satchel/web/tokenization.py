@@ -28,7 +28,9 @@ class TokenizerRequest(Request):
 class TokenizeRequest(TokenizerRequest):
     """Request of /tokenize."""
 
-    prompt: str = limits.text(description="text; the end-of-text token of /tokenizer_info is recognised if it is the whole text")
+    prompt: str = limits.text(
+        description="text; the end-of-text token of /tokenizer_info is recognised if it is the whole text"
+    )
     add_special_tokens: bool | None = Field(None, description="put the token at the start of a text before it")
 
 
