@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = folder / "verse.txt"
     text.write_text(VERSE * 20, encoding="utf-8")
     runs = folder / "runs"
-    settings = {**SMALL, "model.layers": 2, "model.context": 64}
+    settings: dict[str, Any] = {**SMALL, "model.layers": 2, "model.context": 64}
     options = {"steps": 20, "valid": 0.1}
     satchel.train(text, model="ngram", tokenizer="bpe:300", valid=0.1, out=runs / "ngram")
-    lm = {**options, "tokenizer": runs / "ngram"}
+    lm: dict[str, Any] = {**options, "tokenizer": runs / "ngram"}
     satchel.train(text, model="transformer", settings={**settings, "model.ngram": 0}, out=runs / "transformer", **lm)
     satchel.train(text, model="transformer", settings={**settings, "model.ngram": 3}, out=runs / "gated", **lm)
     satchel.train(

@@ -7,6 +7,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,14 +69,16 @@ def test_other_schemes_and_places_of_the_token_are_refused(server: Server) -> No
     assert client.raw(server.port, f"{twice}\r\n".encode()).startswith(b"HTTP/1.1 4")
 
 
-HOSTS = ["", "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", "[::]:{port}",
-         "0.0.0.0:{port}", "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}."]  # fmt: skip
+HOSTS = [
+    "", "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}",
+    "[::]:{port}", "0.0.0.0:{port}", "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}.",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_no_route_answers_for_another_host(server: Server, routes: list[tuple[str, str]], host: str) -> None:
     for method, path in [*_private(routes), ("GET", "/health")]:
-        body = {} if method == "POST" else None
+        body: Any = {} if method == "POST" else None
         reply = server.send(method, path, body, headers={"Host": host.format(port=server.port)})
         assert reply.status in (400, 403), (method, path)
 
@@ -91,7 +94,7 @@ def test_a_missing_or_repeated_host_is_refused(server: Server) -> None:
                                     "https://127.0.0.1:{port}", "http://127.0.0.1:{port}.evil.example"])  # fmt: skip
 def test_no_route_answers_for_another_origin(server: Server, routes: list[tuple[str, str]], origin: str) -> None:
     for method, path in [*_private(routes), ("GET", "/health")]:
-        body = {} if method == "POST" else None
+        body: Any = {} if method == "POST" else None
         reply = server.send(method, path, body, headers={"Origin": origin.format(port=server.port)})
         assert reply.status == 403, (method, path)
         assert not any(name.startswith("access-control") for name in reply.headers)
@@ -159,9 +162,10 @@ def test_web_sockets_are_refused(server: Server) -> None:
 
 
 TRAVERSAL = [
-    "..", "../", "../../etc/passwd", "..%2f..%2fetc", "%2e%2e/", "..\\..\\windows", "....//....//etc", "/etc/passwd", "//etc/passwd",
-    "C:\\windows", "\\\\server\\share", "lstm/../../served", "lstm\0", "lstm%00", "./lstm", "lstm/", "lstm/.", "runs-evil", "~root", "-o",
-    "file:///etc/passwd", "@model:../lstm", "@model:/etc", "lstm/checkpoints", "..;/", "\u2025/", "..%c0%af", "lstm\n",
+    "..", "../", "../../etc/passwd", "..%2f..%2fetc", "%2e%2e/", "..\\..\\windows", "....//....//etc", "/etc/passwd",
+    "//etc/passwd", "C:\\windows", "\\\\server\\share", "lstm/../../served", "lstm\x00", "lstm%00", "./lstm", "lstm/",
+    "lstm/.", "runs-evil", "~root", "-o", "file:///etc/passwd", "@model:../lstm", "@model:/etc", "lstm/checkpoints",
+    "..;/", "\u2025/", "..%c0%af", "lstm\n",
 ]  # fmt: skip
 
 

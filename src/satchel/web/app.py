@@ -352,6 +352,5 @@ def openapi(app: FastAPI) -> dict[str, Any]:
 
 def routes(app: FastAPI) -> list[tuple[str, str]]:
     """Return (method, path) of all routes."""
-    return [
-        (method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in sorted(route.methods)
-    ]
+    api_routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    return [(method, route.path) for route in api_routes for method in sorted(route.methods or ())]

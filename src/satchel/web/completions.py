@@ -1,6 +1,7 @@
 """Completions in the form of OpenAI's API: /v1/models and /v1/completions."""
 
 import secrets
+import statistics
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
@@ -67,7 +68,7 @@ class CompletionRequest(Request):
         """The prompts as a list."""
         if isinstance(self.prompt, str):
             return [self.prompt]
-        return [self.prompt] if isinstance(self.prompt[0], int) else list(self.prompt)  # type: ignore[list-item]
+        return [self.prompt] if isinstance(self.prompt[0], int) else list(self.prompt)
 
     @property
     def choices(self) -> int:
@@ -192,7 +193,7 @@ class Completion:
         ]
 
     def _logprobs(self, tokens: list[dict[str, Any]], echoed: int, shift: int) -> dict[str, Any] | None:
-        """Return the log-probabilities of tokens, of which the first `echoed` belong to the prompt of `shift` characters."""
+        """Return the log-probabilities of tokens, the first `echoed` of which are in a prompt of `shift` characters."""
         if self._request.logprobs is None:
             return None
         return {
@@ -242,4 +243,4 @@ class Completion:
 
 
 def _mean(tokens: list[dict[str, Any]]) -> float:
-    return sum(token["logprob"] for token in tokens) / max(1, len(tokens))
+    return statistics.fmean(token["logprob"] for token in tokens) if tokens else 0.0

@@ -31,7 +31,8 @@ class Metrics:
         add("generation_tokens_total", "counter", "Generated tokens.", {"": self.generation_tokens})
         add("num_requests_running", "gauge", "Requests that worker processes answer.", {"": running})
         add("num_requests_waiting", "gauge", "Requests that wait for a worker process.", {"": waiting})
-        total, histogram = 0, {}
+        total = 0
+        histogram: dict[str, float] = {}
         for bound, count in zip((*map(str, BUCKETS), "+Inf"), self._buckets, strict=True):
             total += count
             histogram[f'_bucket{{le="{bound}"}}'] = total

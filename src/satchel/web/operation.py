@@ -72,8 +72,8 @@ class Operation:
 
     `place` is the process that calls the function: a worker process; for operations on files, which take long, a worker
     process of their own; or for operations that use neither models nor torch a thread of the HTTP process, where
-    `context` is a `ServerContext`. An operation returns a JSON document, an Array, or an iterator of documents, which are
-    sent as server-sent events.
+    `context` is a `ServerContext`. An operation returns a JSON document, an Array, or an iterator of documents, which
+    are sent as server-sent events.
     """
 
     name: str

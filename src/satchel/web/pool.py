@@ -301,7 +301,8 @@ class Pool:
         """
         slots = self._slots[place]
         await slots.acquire(rows)
-        id_, is_finished, worker = next(self._ids), False, None
+        id_, is_finished = next(self._ids), False
+        worker: Worker | None = None
 
         async def events() -> AsyncIterator[Event]:
             nonlocal is_finished

@@ -101,8 +101,8 @@ class Scheduler:
         if len(ids_T) > longest:
             raise InvalidFieldError(
                 "prompt",
-                f"the prompt has {len(prompt_ids):,} tokens, and the context length is {longest:,} tokens including the "
-                "token at the start of a text",
+                f"the prompt has {len(prompt_ids):,} tokens, and the context length is {longest:,} tokens including "
+                "the token at the start of a text",
                 "shorten the prompt",
                 "context_length_exceeded",
             )

@@ -23,8 +23,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Routes without a token. They contain no data of users.
 PUBLIC = frozenset({"/health"})
 CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 HEADERS = [
     (b"content-security-policy", CONTENT_POLICY.encode()),
@@ -38,7 +38,7 @@ HEADERS = [
 MAX_FAILURES = 20
 
 
-class Refusal(Exception):
+class RefusedError(Exception):
     """A request that is refused before it reaches a route."""
 
     def __init__(self, status: int, message: str, remedy: str = "", headers: Iterable[tuple[str, str]] = ()) -> None:
@@ -46,7 +46,7 @@ class Refusal(Exception):
         self.status, self.message, self.remedy, self.headers = status, message, remedy, tuple(headers)
 
 
-class Disconnected(Exception):
+class DisconnectedError(Exception):
     """The client has closed the connection before its request was complete."""
 
 
@@ -54,8 +54,8 @@ class Guard:
     """The ASGI application that admits requests to another one.
 
     `hosts` are the accepted values of the Host header, such as `127.0.0.1:8765`, and `origins` those of Origin. `log`
-    receives the facts of each request, without its text. The body of a request is read completely before the application
-    is called, and the application is cancelled when the client disconnects.
+    receives the facts of each request, without its text. The body of a request is read completely before the
+    application is called, and the application is cancelled when the client disconnects.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class Guard:
         try:
             self._check(scope)
             body = await _read_body(scope, receive)
-        except Refusal as refusal:
+        except RefusedError as refusal:
             await _refuse(refusal, scope, send)
-        except Disconnected:
+        except DisconnectedError:
             pass
         else:
             await self._run(scope, body, receive, send)
@@ -125,12 +125,12 @@ class Guard:
             answering.result()
 
     def _check(self, scope: Scope) -> None:
-        """Raise a Refusal unless the headers of a request are accepted."""
+        """Raise a RefusedError unless the headers of a request are accepted."""
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
         if [host.lower() for host in headers.get(b"host", [])] not in [[host] for host in self._hosts]:
-            raise Refusal(
+            raise RefusedError(
                 403,
                 "the Host header is not one of this server",
                 "use the address that the server prints, or start it with --allow-host NAME",
@@ -139,27 +139,29 @@ class Guard:
             any(origin not in self._origins for origin in headers.get(b"origin", []))
             or len(headers.get(b"origin", [])) > 1
         ):
-            raise Refusal(403, "requests of pages of other origins are refused")
+            raise RefusedError(403, "requests of pages of other origins are refused")
         if not scope["path"].startswith("/") or scope["raw_path"].startswith(b"//"):
-            raise Refusal(400, "the target of the request is not a path")
+            raise RefusedError(400, "the target of the request is not a path")
         if b"transfer-encoding" in headers and b"content-length" in headers:
-            raise Refusal(400, "found both Content-Length and Transfer-Encoding")
+            raise RefusedError(400, "found both Content-Length and Transfer-Encoding")
         if scope["path"] not in PUBLIC:
             self._check_token(headers.get(b"authorization", []))
         if self.is_draining and scope["path"] not in PUBLIC:
-            raise Refusal(503, "the server is shutting down", headers=[("retry-after", str(limits.RETRY_SECONDS))])
+            raise RefusedError(503, "the server is shutting down", headers=[("retry-after", str(limits.RETRY_SECONDS))])
         if self._open > limits.MAX_OPEN_REQUESTS and scope["path"] not in PUBLIC:
-            raise Refusal(503, "too many requests", "try again later", [("retry-after", str(limits.RETRY_SECONDS))])
+            raise RefusedError(
+                503, "too many requests", "try again later", [("retry-after", str(limits.RETRY_SECONDS))]
+            )
         if scope["method"] == "POST":
             content_type = headers.get(b"content-type", [b""])[0].split(b";")[0].strip().lower()
             if content_type != b"application/json":
-                raise Refusal(415, "the content type is not application/json", "send JSON")
+                raise RefusedError(415, "the content type is not application/json", "send JSON")
         length = headers.get(b"content-length", [b"0"])[0]
         if length.isdigit() and int(length[:20]) > limits.MAX_BODY:
             raise _too_large()
 
     def _check_token(self, values: list[bytes]) -> None:
-        """Raise a Refusal unless the Authorization header holds the token."""
+        """Raise a RefusedError unless the Authorization header holds the token."""
         given = values[0] if len(values) == 1 else b""
         scheme, _, token = given.partition(b" ")
         if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
@@ -169,8 +171,8 @@ class Guard:
             is_throttled = len(self._failures) == MAX_FAILURES and now - self._failures[0] < 60
             self._failures.append(now)
             if is_throttled:
-                raise Refusal(429, "too many wrong tokens", "wait a minute", [("retry-after", "60")])
-        raise Refusal(
+                raise RefusedError(429, "too many wrong tokens", "wait a minute", [("retry-after", "60")])
+        raise RefusedError(
             401,
             "the token is wrong" if given else "the token is missing",
             "send the header `Authorization: Bearer TOKEN` with the token that `satchel serve` prints",
@@ -179,7 +181,7 @@ class Guard:
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes:
-    """Return the body of a request; raise a Refusal if it is too large or too slow."""
+    """Return the body of a request; raise a RefusedError if it is too large or too slow."""
     del scope
     parts: list[bytes] = []
     size = 0
@@ -188,7 +190,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Disconnected
+                    raise DisconnectedError
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limits.MAX_BODY:
@@ -196,7 +198,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        raise Refusal(408, "the body of the request did not arrive in time") from None
+        raise RefusedError(408, "the body of the request did not arrive in time") from None
 
 
 async def _wait_for_disconnection(receive: Receive) -> None:
@@ -204,11 +206,11 @@ async def _wait_for_disconnection(receive: Receive) -> None:
         pass
 
 
-def _too_large() -> Refusal:
-    return Refusal(413, f"the body of the request is larger than {limits.MAX_BODY:,} bytes", "send less text")
+def _too_large() -> RefusedError:
+    return RefusedError(413, f"the body of the request is larger than {limits.MAX_BODY:,} bytes", "send less text")
 
 
-async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
+async def _refuse(refusal: RefusedError, scope: Scope, send: Send) -> None:
     """Send an error, and close the connection: the body of the request may not have been read."""
     kind = ERROR_TYPES.get(refusal.status, "invalid_request_error")
     content = json_bytes(error_document(refusal.message, kind, remedy=refusal.remedy))
@@ -241,7 +243,7 @@ class Response:
 
 
 def _facts(scope: Scope, response: Response) -> dict[str, Any]:
-    """Return the facts of a request for the log. Its query and its body, which contain text of users, are not part of it."""
+    """Return the facts of a request for the log, without its query and its body, which contain text of users."""
     route = getattr(scope.get("route"), "path", None)
     return {
         "method": scope["method"],

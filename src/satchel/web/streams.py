@@ -29,7 +29,8 @@ def event(content: bytes) -> bytes:
 class EventStream(Response):
     """A response of server-sent events: the JSON documents or bytes of an async iterator.
 
-    An error before the first item is an ordinary error response; a later one is the last event. `end` follows the items.
+    An error before the first item is an ordinary error response; a later one is the last event. `end` follows the
+    items.
     """
 
     def __init__(self, items: AsyncIterator[Any], *, invalid: int, end: bytes = b"") -> None:

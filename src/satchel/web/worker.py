@@ -6,9 +6,9 @@ A request is one line of JSON:
 - `{"id": 2, "call": "module:function", "request": "module:class", "body": {...}, "paths": {...}}`: an operation
 - `{"id": 1, "cancel": true}`
 
-An event is a message in the format of `frames.py`: a JSON document with the id of its request, and the bytes of a reply.
-`{"steps": [[id, event], ...]}` holds the events of a step of generation. The last event of a request has the key `end`,
-`reply`, `array` or `error`, also if the request has been cancelled.
+An event is a message in the format of `frames.py`: a JSON document with the id of its request, and the bytes of a
+reply. `{"steps": [[id, event], ...]}` holds the events of a step of generation. The last event of a request has
+the key `end`, `reply`, `array` or `error`, also if the request has been cancelled.
 Requests that generate are answered together, a step at a time; between two steps one operation is executed.
 """
 
@@ -146,7 +146,7 @@ def _document(event: Message) -> Message:
 
 
 def _error(error: BaseException) -> dict[str, Any]:
-    """Return an error as JSON. The messages of unexpected errors, which may contain text of users, are not part of it."""
+    """Return an error as JSON, without the messages of unexpected errors, which may contain text of users."""
     if isinstance(error, SatchelError):
         document = {"kind": "invalid", "cause": error.cause, "remedy": error.remedy, "where": error.where}
         if isinstance(error, InvalidFieldError):
