@@ -96,6 +96,35 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         _sync_folder(target.parent)
 
 
+def make_private_folder(path: Path) -> None:
+    """Create a folder that only this user can read; raise MachineError if it exists and other users can read it."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    status = path.lstat()
+    is_private = stat.S_ISDIR(status.st_mode) and (
+        os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+    )
+    if not is_private:
+        raise MachineError("is a folder that other users can read", "remove it", where=str(path))
+
+
+@contextlib.contextmanager
+def private_file(path: Path, data: bytes) -> Iterator[None]:
+    """Write a file that only this user can read, and remove it at the end of the block."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with open(descriptor, "wb") as handle:
+        handle.write(data)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def set_oom_score(score: int) -> None:
+    """Set the score by which Linux chooses the process to end when memory is exhausted (1000: the first)."""
+    Path("/proc/self/oom_score_adj").write_text(str(score))
+
+
 def append_line(path: Path, line: bytes) -> None:
     """Append a line to a file with a single write, so that readers never see a partial line."""
     with _system_errors(path), open(path, "a+b", buffering=0) as handle:

@@ -4,7 +4,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from importlib import import_module
 from typing import Any
 
 from fastapi import FastAPI
@@ -26,7 +25,7 @@ from satchel.web.context import ServerContext
 from satchel.web.errors import ERROR_TYPES, InvalidFieldError, NotFoundError, ServerError, error_document, json_bytes
 from satchel.web.generation import GenerateRequest, Generator, generate
 from satchel.web.metrics import Metrics
-from satchel.web.operation import Operation, Request
+from satchel.web.operation import Operation, Request, imported
 from satchel.web.operations import OPERATIONS
 from satchel.web.operations_runs import RUN_OPERATIONS
 from satchel.web.pool import Pool
@@ -83,7 +82,7 @@ class Services:
             "paths": paths,
         }
         seconds = limits.LONG_SECONDS if place == "long" else limits.SHORT_SECONDS
-        async with self.pool.open(place, message, seconds=seconds) as events:
+        async with self.pool.submit(place, message, seconds=seconds) as events:
             async for reply in events:
                 if "reply" in reply.document:
                     return Response(reply.content, media_type=JSON_TYPE)
@@ -94,8 +93,7 @@ class Services:
         raise AssertionError("operations of workers reply once")
 
     async def _call_here(self, operation: Operation, request: Request, invalid: int) -> Response:
-        module, _, name = operation.function.partition(":")
-        result = await run_in_threadpool(getattr(import_module(module), name), self.context, request)
+        result = await run_in_threadpool(imported(operation.function), self.context, request)
         if isinstance(result, Iterator):
             return EventStream(iterate_in_threadpool(result), invalid=invalid)
         return Response(json_bytes(finite(result)), media_type=JSON_TYPE)

@@ -25,7 +25,7 @@ class Generator:
         began, is_first = time.monotonic(), True
         request = {"generate": message, "run": str(self._resolve(run))}
         rows = message["options"].get("samples", 1)
-        async with self._pool.open("generation", request, rows=rows, seconds=limits.GENERATION_SECONDS) as events:
+        async with self._pool.submit("generation", request, rows=rows, seconds=limits.GENERATION_SECONDS) as events:
             async for event in events:
                 document = event.document
                 if "start" in document:

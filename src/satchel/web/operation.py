@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -83,3 +84,9 @@ class Operation:
     keys: tuple[str, ...] = ()  # keys of every reply
     place: Place = "worker"
     is_stream: bool = False  # whether replies can be server-sent events
+
+
+def imported(name: str) -> Any:
+    """Return the object of this package named `satchel.module:object`."""
+    module, _, attribute = name.removeprefix("satchel.").partition(":")
+    return getattr(import_module(f"satchel.{module}"), attribute)

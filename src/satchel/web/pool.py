@@ -133,7 +133,7 @@ class Worker:
         self.kill()
         await self._reading
 
-    def open(self, id_: int) -> asyncio.Queue[Event | None]:
+    def add_request(self, id_: int) -> asyncio.Queue[Event | None]:
         """Return the queue of the events of a request; None is the end of the process."""
         queue = self._events[id_] = asyncio.Queue()
         if not self.is_alive:
@@ -291,7 +291,7 @@ class Pool:
             self._crashes += 1
 
     @contextlib.asynccontextmanager
-    async def open(
+    async def submit(
         self, place: str, message: Document, *, rows: int = 1, seconds: float
     ) -> AsyncIterator[AsyncIterator[Event]]:
         """Send a request to the worker of a place and yield its events until the last one.
@@ -307,7 +307,7 @@ class Pool:
         async def events() -> AsyncIterator[Event]:
             nonlocal is_finished
             assert worker is not None
-            queue = worker.open(id_)
+            queue = worker.add_request(id_)
             await worker.send({**message, "id": id_})
             while not is_finished:
                 event = await queue.get()
@@ -345,7 +345,7 @@ class Pool:
         """
         try:
             if worker is not None and is_cancelled:
-                queue = worker.open(id_)
+                queue = worker.add_request(id_)
                 await worker.send({"id": id_, "cancel": True})
                 async with asyncio.timeout(limits.CANCEL_SECONDS):
                     while (event := await queue.get()) is not None and not event.is_last:

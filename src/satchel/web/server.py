@@ -9,7 +9,6 @@ import os
 import secrets
 import signal
 import socket
-import stat
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import uvicorn
 
+from satchel import durable
 from satchel.errors import MachineError, SettingsError
 from satchel.web import limits
 from satchel.web.app import Services, create_app
@@ -127,14 +127,8 @@ def token_file(address: Address, token: str) -> Iterator[Path]:
     folder = _runtime_folder()
     path = folder / f"server-{address.port}.json"
     content = json.dumps({"url": address.url, "token": token, "pid": os.getpid()}).encode()
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    with open(descriptor, "wb") as handle:
-        handle.write(content)
-    try:
+    with durable.private_file(path, content):
         yield path
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def _runtime_folder() -> Path:
@@ -142,13 +136,7 @@ def _runtime_folder() -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     folder = Path(base) / "satchel" if base and Path(base).is_dir() else Path(tempfile.gettempdir()) / f"satchel-{user}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    is_private = stat.S_ISDIR(status.st_mode) and (
-        os.name != "posix" or (status.st_uid == user and not status.st_mode & 0o077)
-    )
-    if not is_private:
-        raise MachineError("the folder for the token can be read by other users", "remove it", where=str(folder))
+    durable.make_private_folder(folder)
     return folder
 
 

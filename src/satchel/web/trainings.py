@@ -47,7 +47,7 @@ class _Output:
     """A file without a name that a process appends to. Unlike a pipe, it never blocks or ends the process."""
 
     def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the training
+        self.file: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the training
         descriptor = self.file.fileno()
         fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
 
@@ -60,8 +60,8 @@ class _Output:
         """Remove all but the last bytes if the file is too large."""
         if os.fstat(self.file.fileno()).st_size > MAX_LOG:
             tail = self.tail(LOG_TAIL)
-            os.ftruncate(self.file.fileno(), 0)
-            os.write(self.file.fileno(), tail)
+            self.file.truncate(0)
+            self.file.write(tail)
 
 
 class Training:

@@ -13,6 +13,7 @@ Requests that generate are answered together, a step at a time; between two step
 """
 
 import contextlib
+import io
 import json
 import os
 import queue
@@ -20,18 +21,18 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from satchel import durable
 from satchel.errors import SatchelError
 from satchel.text.display import finite
 from satchel.web.errors import InvalidFieldError
 from satchel.web.frames import pack
 from satchel.web.models import Models, RequestContext
-from satchel.web.operation import Array
+from satchel.web.operation import Array, imported
 from satchel.web.scheduler import Scheduler
 
 Message = dict[str, Any]
@@ -108,9 +109,9 @@ class Worker:
             if id_ in self._cancelled:
                 raise Cancelled
 
-        request = _imported(message["request"]).model_validate(message["body"])
+        request = imported(message["request"]).model_validate(message["body"])
         context = RequestContext(self._models, message["paths"], progress)
-        result = _imported(message["call"])(context, request)
+        result = imported(message["call"])(context, request)
         if isinstance(result, Array):
             values = np.ascontiguousarray(result.values)
             header = {"shape": list(values.shape), "dtype": str(values.dtype)}
@@ -133,12 +134,6 @@ def _json(document: Mapping[str, Any]) -> bytes:
     return json.dumps(finite(document), default=_plain, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "replace"
     )
-
-
-def _imported(name: str) -> Any:
-    """Return an object named `module:name`."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def _document(event: Message) -> Message:
@@ -168,13 +163,13 @@ def _plain(value: Any) -> Any:
 
 def main() -> None:
     """Answer requests of the process that started this one."""
-    events = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    events = io.BufferedWriter(io.FileIO(os.dup(sys.stdout.fileno()), "wb"))
     # Whatever a library prints must not be mistaken for an event.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # The HTTP process has priority over computations, and if the memory is exhausted, the system ends this process.
     os.nice(5)
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")
+        durable.set_oom_score(500)
     import torch  # noqa: F401  (a process that waits as a spare has loaded it)
 
     try:
