@@ -20,7 +20,8 @@ SMALL: dict[str, Any] = {"model.width": 16, "model.layers": 1, "model.heads": 2,
 SMALL |= {"training.threads": 1}
 TAG_OPTIONS = [
     *("--set=model.width=16", "--set=model.heads=2", "--set=model.layers=1", "--set=model.context=32"),
-    *("--set=training.batch_tokens=128", "--set=training.learning_rate=0.02", "--threads", "1"),
+    *("--set=training.batch_tokens=128", "--set=training.learning_rate=0.02", "--set=training.precision=float32"),
+    *("--threads", "1"),
 ]
 PAIR_OPTIONS = [
     *("--set=model.width=32", "--set=model.heads=2", "--set=model.layers=1", "--set=model.context=48"),

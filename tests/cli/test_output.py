@@ -100,10 +100,11 @@ def test_a_text_that_is_the_name_of_a_file_gets_a_hint(
     Path("a b.txt").write_text("some text", encoding="utf-8")
     assert "to read its rows, use --input 'a b.txt'" in cli("classify", classifier, "a b.txt")[2]
     Path("cat").mkdir()
-    for command in ("score", "tokenize", "generate"):
+    redirect = "use - and redirect it: - < 'a b.txt'"
+    for command, hint in (("score", "--input 'a b.txt'"), ("tokenize", redirect), ("generate", redirect)):
         code, printed, messages = cli(command, ngram, "a b.txt")
         assert (code, "'a b.txt' is also the name of a file" in messages) == (0, True)
-        assert "use - and redirect it: - < 'a b.txt'" in messages
+        assert hint in messages
         assert "note" not in printed
     assert "is also the name of a folder" in cli("score", ngram, "cat")[2]
     assert cli("score", ngram, "the cat")[2] == ""

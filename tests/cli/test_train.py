@@ -37,7 +37,7 @@ def test_train_reports_the_promised_keys(cli: Cli, verse: Path, tmp_path: Path) 
 
 def test_a_run_folder_has_the_documented_files(ngram: Path) -> None:
     assert tree(ngram) == [
-        "config.json", "manifest.json", "metrics.jsonl", "model.safetensors", "tokenizer.json", "tokens",
+        "config.json", "evaluation.json", "manifest.json", "metrics.jsonl", "model.safetensors", "tokenizer.json", "tokens",
         "tokens/train.safetensors", "tokens/valid.safetensors",
     ]  # fmt: skip
     config = json.loads((ngram / "config.json").read_text())

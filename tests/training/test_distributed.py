@@ -24,6 +24,7 @@ SETTINGS = {
     "model.context": 16,
     "model.dropout": 0.0,  # dropout masks differ between processes
     "training.batch_tokens": 128,
+    "training.precision": "float32",  # rounding to bfloat16 depends on the number of processes
     "training.threads": 1,
     "training.evaluate_every": 10,
     "training.checkpoint_every": 10,

@@ -120,10 +120,12 @@ class Model(ABC):
         predictors = [
             each for each in getattr(self.predictor, "parts", (self.predictor,)) if hasattr(each, "precision")
         ]
+        if not predictors:
+            if precision != "float32":
+                raise SettingsError(f"precision={precision} does not apply to n-gram models", "use float32")
+            return
         from satchel.nn.inference_layers import Products
 
-        if precision != "float32" and not predictors:
-            raise SettingsError(f"precision={precision} does not apply to n-gram models", "use float32")
         for predictor in predictors:
             predictor.precision = "float32" if precision == "int8" else precision
             predictor.products = Products(precision)

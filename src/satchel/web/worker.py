@@ -90,7 +90,9 @@ class Worker:
             if "generate" in message:
                 model = self._models.load(Path(message["run"]))
                 if model.task != "lm":
-                    raise InvalidFieldError("run", f"is a run for the task {model.task}, expected a language model")
+                    name = Path(message["run"]).name
+                    cause = f"{name} is a run for the task {model.task}, expected a language model"
+                    raise InvalidFieldError("run", cause)
                 facts = self._scheduler.start(id_, model, message["generate"])
                 self._send({"id": id_, "start": facts})
                 if not message["generate"]["generate"]:
