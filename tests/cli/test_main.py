@@ -54,7 +54,6 @@ def test_no_ngram_command_imports_torch(tmp_path: Path, verse: Path) -> None:
         ("data", verse),
         ("info", "run"),
         ("info", "run", "--tensors"),
-        ("info",),
     ):
         assert "torch" not in imported(*arguments, cwd=tmp_path), arguments
 

@@ -37,8 +37,8 @@ def test_train_reports_the_promised_keys(cli: Cli, verse: Path, tmp_path: Path) 
 
 def test_a_run_folder_has_the_documented_files(ngram: Path) -> None:
     assert tree(ngram) == [
-        "config.json", "evaluation.json", "manifest.json", "metrics.jsonl", "model.safetensors", "tokenizer.json", "tokens",
-        "tokens/train.safetensors", "tokens/valid.safetensors",
+        "config.json", "evaluation.json", "manifest.json", "metrics.jsonl", "model.safetensors", "tokenizer.json",
+        "tokens", "tokens/train.safetensors", "tokens/valid.safetensors",
     ]  # fmt: skip
     config = json.loads((ngram / "config.json").read_text())
     assert config["settings"]["model"]["order"] == 7
