@@ -276,9 +276,8 @@ async def overload(server: Server, prompts: list[list[int]], options: argparse.N
     after = server.megabytes()
     print(f"capacity {capacity:.1f} requests/s; {number} requests in {duration:.0f} s; {rate:.1f} completed per second")
     for name, values in times.items():
-        print(
-            f"{name:<12} {len(values):6}   p50 {percentile(values, 0.5):7.1f} ms   p99 {percentile(values, 0.99):7.1f} ms"
-        )
+        milliseconds = [f"{100 * share:.0f} % {percentile(values, share):7.1f} ms" for share in (0.5, 0.99)]
+        print(f"{name:<12} {len(values):6}   {'   '.join(milliseconds)}")
     crashes = len(set(pids) - set(server.processes()))
     print(f"processes that ended: {crashes}; statuses: {dict(statuses)}")
     print(f"memory: {before:.0f} MB before, {peak:.0f} MB peak, {after:.0f} MB after ({after / before - 1:+.1%})")
@@ -305,9 +304,8 @@ async def disconnections(server: Server, prompts: list[list[int]], options: argp
         waits.append(time.perf_counter() - began)
     await asyncio.sleep(1)
     after = await server.resources()
-    print(
-        f"{len(waits)} disconnections: free after p50 {percentile(waits, 0.5):.1f} ms, max {percentile(waits, 1):.1f} ms"
-    )
+    median, longest = percentile(waits, 0.5), percentile(waits, 1)
+    print(f"{len(waits)} disconnections: free after {median:.1f} ms (median), {longest:.1f} ms (longest)")
     print("   ".join(f"{name}: {before[name]} before, {after[name]} after" for name in before))
     print(f"memory: {memory:.0f} MB before, {server.megabytes():.0f} MB after")
     answers = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Programs written for OpenAI's API use the server: openai, lm-evaluation-harness, llm, and the commands of the docs."""
+"""Clients of OpenAI's API use the server: openai, lm-evaluation-harness, llm, and the commands of the docs."""
 
 import asyncio
 import json

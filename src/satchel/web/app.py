@@ -173,9 +173,7 @@ def _add_openai_routes(app: FastAPI, services: Services) -> None:
 
     @app.post("/v1/chat/completions", summary="Not available: language models have no chat format.", status_code=404)
     async def chat() -> Response:
-        raise NotFoundError(
-            "the models of this server are language models without a chat format: use /v1/completions"
-        )
+        raise NotFoundError("the models of this server are language models without a chat format: use /v1/completions")
 
 
 def _add_tokenizer_route(app: FastAPI, services: Services, operation: Operation) -> None:
