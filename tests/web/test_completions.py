@@ -230,7 +230,7 @@ def test_an_unknown_model_is_answered_with_404(server: Server) -> None:
 def test_chat_completions_explain_what_to_use(server: Server) -> None:
     reply = server.post("/v1/chat/completions", {"model": "lstm", "messages": []})
     assert reply.status == 404
-    assert "/v1/completions" in reply.error["remedy"]
+    assert "/v1/completions" in reply.error["message"]
 
 
 # --- tokenizer routes -----------------------------------------------------------------------------------
