@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from satchel.nn.inference_layers import (
-    CALLS_BEFORE_LAYOUT,
     PADDED_SHARE,
     THREADED_ELEMENTS,
     InferenceLinear,
     InferenceNorm,
     LowPrecisionLinear,
 )
+from satchel.nn.linear import ROWS_BEFORE_LAYOUT
 
 # Below and above the size from which oneDNN's layout is used, and of the matrices that are padded with rows.
 INPUTS = 512
@@ -39,7 +39,7 @@ def test_products_with_one_or_more_vectors_equal_those_of_the_module(
     layer, tolerance = InferenceLinear(module.weight, module.bias), TOLERANCES[dtype]
     x = torch.randn(3, INPUTS, dtype=dtype)
     expected = module(x)
-    for _ in range(CALLS_BEFORE_LAYOUT + 2):
+    for _ in range(ROWS_BEFORE_LAYOUT // len(x) + 2):
         torch.testing.assert_close(layer(x), expected, rtol=tolerance, atol=tolerance)
     for x_I, expected_O in zip(x, expected, strict=True):
         product_O = layer.vector(x_I.numpy())
@@ -54,7 +54,7 @@ def test_post_operations_and_residuals_equal_separate_operations(outputs: int, d
     layer, x = InferenceLinear(module.weight, module.bias), torch.randn(2, 3, INPUTS, dtype=dtype)
     product = module(x)
     residual = torch.randn_like(product)
-    for _ in range(CALLS_BEFORE_LAYOUT + 1):
+    for _ in range(ROWS_BEFORE_LAYOUT // 6 + 1):
         torch.testing.assert_close(layer(x, residual=residual), product + residual, rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(layer(x, "relu"), F.relu(product), rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(layer(x, "gelu"), F.gelu(product), rtol=tolerance, atol=tolerance)

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from satchel.models.transformer import TransformerContextualiser, TransformerSettings
 from satchel.nn.blocks import Activation, Block
-from satchel.nn.inference_layers import Floats, InferenceNorm, PostOp, Products
+from satchel.nn.inference_layers import Floats, InferenceNorm, Products
+from satchel.nn.linear import PostOp
 from satchel.nn.positions import Alibi, Rotary, angles
 from satchel.nn.row_buffer import RowBuffer
 from satchel.nn.vector_activations import activate
@@ -25,7 +26,7 @@ from satchel.nn.vector_activations import activate
 Ints = npt.NDArray[np.int64]
 
 # Post-operation of the product that computes the hidden layer.
-POST_OPS: dict[Activation, PostOp] = {
+ACTIVATION_POST_OPS: dict[Activation, PostOp] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu-tanh": "gelu-tanh",
@@ -207,7 +208,7 @@ class _Layer:
             both_BT2HK[:, :, 0].transpose(1, 2), keys_BHSK[:, :, : part.stop], values_BHSV[:, :, : part.stop], mask
         )
         x_BTD = self._out(outputs_BHTV.transpose(1, 2).reshape(batch, length, -1), residual=x_BTD)
-        hidden_BTF = self._widen(self._norms[1](x_BTD), POST_OPS[self._activation])
+        hidden_BTF = self._widen(self._norms[1](x_BTD), ACTIVATION_POST_OPS[self._activation])
         return self._narrow(self._complete(hidden_BTF), residual=x_BTD)
 
     def _attend(self, queries_BHTK: Tensor, keys_BHSK: Tensor, values_BHSV: Tensor, mask: Tensor | None) -> Tensor:

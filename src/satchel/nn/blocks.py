@@ -36,22 +36,19 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         """Return the outputs (B, T, D)."""
-        return self.dropout(self.narrow(self.hidden(self._activate(self.widen(x_BTD)))))
+        return self.dropout(self.narrow(self.hidden(self._hidden(x_BTD))))
 
-    def _activate(self, x: Tensor) -> Tensor:
+    def _hidden(self, x_BTD: Tensor) -> Tensor:
+        """Return the hidden layer after the activation function."""
         match self.activation:
-            case "relu":
-                return x.relu()
-            case "gelu":
-                return F.gelu(x)
-            case "gelu-tanh":
-                return F.gelu(x, approximate="tanh")
             case "squared-relu":
-                squared: Tensor = _SquaredRelu.apply(x)  # type: ignore[no-untyped-call]
+                squared: Tensor = _SquaredRelu.apply(self.widen(x_BTD))  # type: ignore[no-untyped-call]
                 return squared
             case "swiglu":
-                gate, value = x.chunk(2, dim=-1)
+                gate, value = self.widen(x_BTD).chunk(2, dim=-1)
                 return F.silu(gate) * value
+            case post:
+                return self.widen(x_BTD, post=post)
 
 
 class _SquaredRelu(torch.autograd.Function):

@@ -6,8 +6,6 @@ module calls would exceed the arithmetic. Shapes: I input width, O output width.
 
 import math
 import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,30 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.nn.linear import MAX_ROWS, MIN_MATRIX
+from satchel.nn.linear import ONEDNN_POST_OPS, POST_OPS, ROWS_BEFORE_LAYOUT, PostOp
 
 Floats = npt.NDArray[np.floating[Any]]
-PostOp = Literal["none", "relu", "gelu", "gelu-tanh"]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
-# Number of products with few rows before a matrix is converted to oneDNN's layout: a prompt alone does not pay for it.
-CALLS_BEFORE_LAYOUT = 2
+# Minimum number of elements of a matrix that is converted to oneDNN's layout.
+MIN_LAYOUT = 1 << 15
 # Minimum number of elements of a matrix whose product with a vector OpenBLAS computes with several threads, and the
 # share of it from which a matrix is padded: two threads save more than the additional rows cost.
 THREADED_ELEMENTS = 460_800
 PADDED_SHARE = 0.75
-# Arguments of a post-operation for oneDNN: name, scalars, algorithm.
-_ONEDNN: dict[PostOp, tuple[str, list[float], str]] = {
-    "none": ("none", [], ""),
-    "relu": ("relu", [], ""),
-    "gelu": ("gelu", [], "none"),
-    "gelu-tanh": ("gelu", [], "tanh"),
-}
-_FUNCTIONS: dict[PostOp, Callable[[Tensor], Tensor]] = {
-    "none": lambda x: x,
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu-tanh": partial(F.gelu, approximate="tanh"),
-}
 
 
 class InferenceLinear:
@@ -57,9 +41,9 @@ class InferenceLinear:
         # Memory of the product with one vector; the rows beyond those of the matrix are padding.
         self._product: Floats = np.empty(len(self._array), self._array.dtype)
         self._output = self._product[: len(self.weight)]
-        self._calls = 0
+        self._rows = 0
         self._layout: Tensor | None = None
-        self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_MATRIX and _has_onednn()
+        self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_LAYOUT and _has_onednn()
 
     def vector(self, x_I: Floats) -> Floats:
         """Return the product with one vector. The array is used again by the next call."""
@@ -79,18 +63,16 @@ class InferenceLinear:
         """Return post(x W' + b), or with a residual its sum with x W' + b."""
         if not self._uses_layout(x):
             product = F.linear(x, self.weight, self.bias)
-            return _FUNCTIONS[post](product) if residual is None else product.add_(residual)
+            return POST_OPS[post](product) if residual is None else product.add_(residual)
         if residual is None:
-            result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._layout, self.bias, *_ONEDNN[post])
+            result: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._layout, self.bias, *ONEDNN_POST_OPS[post])
         else:
             result = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._layout, self.bias, "add")
         return result
 
     def _uses_layout(self, x: Tensor) -> bool:
-        if not self._has_layout or x.numel() > MAX_ROWS * x.shape[-1]:
-            return False
-        self._calls += 1
-        if self._layout is None and self._calls > CALLS_BEFORE_LAYOUT:
+        self._rows += x.numel() // x.shape[-1]
+        if self._layout is None and self._has_layout and self._rows > ROWS_BEFORE_LAYOUT:
             self._layout = torch.ops.mkldnn._reorder_linear_weight(self.weight)
         return self._layout is not None
 
@@ -136,7 +118,7 @@ class LowPrecisionLinear:
         )
         if self._bias is not None:
             product += self._bias
-        return _FUNCTIONS[post](product) if residual is None else product.add_(residual)
+        return POST_OPS[post](product) if residual is None else product.add_(residual)
 
     def _quantised_product(self, x: Tensor) -> Tensor:
         rows_RI = x.reshape(-1, x.shape[-1])

@@ -1,11 +1,14 @@
-"""Linear layers that are fast for few input rows.
+"""Linear layers that are fast in inference.
 
-The product of few rows with a large matrix is limited by memory bandwidth. It takes a half to a fifth of the time
-if the matrix is in oneDNN's blocked layout.
+If the matrix is in oneDNN's blocked layout, a product with few rows, which is limited by memory bandwidth, takes a half
+to a fifth of the time. One with many rows takes half the time on AMD processors with AVX-512: MKL, which PyTorch uses
+for the ordinary layout, computes with AVX2 there.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +16,25 @@ from torch import Tensor, nn
 
 from satchel.nn.cache import current_cache
 
-# Maximum number of input rows: the layout gains little for more.
-MAX_ROWS = 1024
-# Minimum number of elements of the matrix, and of multiplications: below, the overhead is larger than the gain.
+PostOp = Literal["none", "relu", "gelu", "gelu-tanh"]
+# Functions of a product, and their arguments for oneDNN, which applies them in the same call: name, scalars, algorithm.
+POST_OPS: dict[PostOp, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+}
+ONEDNN_POST_OPS: dict[PostOp, tuple[str, list[float], str]] = {
+    "none": ("none", [], ""),
+    "relu": ("relu", [], ""),
+    "gelu": ("gelu", [], "none"),
+    "gelu-tanh": ("gelu", [], "tanh"),
+}
+# Minimum number of multiplications by a matrix of at least MIN_MATRIX elements, and by a smaller one, which the
+# processor caches in either layout: below, the overhead is larger than the gain.
 MIN_MATRIX = 1 << 17
 MIN_PRODUCT = 1 << 19
+MIN_SMALL_PRODUCT = 1 << 20
 # Number of input rows after which a matrix is converted: for fewer, the conversion takes longer than it saves.
 ROWS_BEFORE_LAYOUT = 32
 
@@ -31,27 +48,25 @@ class _Layout:
     converted: Tensor | None = None
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return `torch.nn.functional.linear(x, weight, bias)`, inside a call with a copy of W in oneDNN's layout."""
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, post: PostOp = "none") -> Tensor:
+    """Return post(x W' + b), inside a call with a copy of W in oneDNN's layout."""
     layout = _layout(x, weight)
     if layout is None:
-        return F.linear(x, weight, bias)
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, layout, bias, "none", [], "")
+        return POST_OPS[post](F.linear(x, weight, bias))
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, layout, bias, *ONEDNN_POST_OPS[post])
     return result
 
 
 def _layout(x: Tensor, weight: Tensor) -> Tensor | None:
     """Return the matrix in oneDNN's layout; None if the ordinary layout is faster or there is no cache."""
     size = weight.numel()
+    rows = x.numel() // x.shape[-1]
     if (
-        size < MIN_MATRIX
+        rows * size < (MIN_PRODUCT if size >= MIN_MATRIX else MIN_SMALL_PRODUCT)
         or torch.is_grad_enabled()
         or not _is_supported(x, weight)
         or (cache := current_cache()) is None
     ):
-        return None
-    rows = x.numel() // x.shape[-1]
-    if rows > MAX_ROWS or rows * size < MIN_PRODUCT:
         return None
     key = "layout", weight.data_ptr(), weight.shape
     entry: _Layout | None = cache.get(key)
@@ -69,13 +84,13 @@ class Linear(nn.Linear):
     # For type checkers: PyTorch declares that a call returns Any.
     __call__: Callable[..., Tensor]
 
-    def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
-        """Return the outputs, or with `rows` those of the given rows of the matrix."""
+    def forward(self, x: Tensor, rows: slice | None = None, post: PostOp = "none") -> Tensor:
+        """Return the outputs after the post-operation, or with `rows` those of the given rows of the matrix."""
         weight: Tensor = self.weight
         bias: Tensor | None = self.bias
         if rows is not None:
             weight, bias = weight[rows], None if bias is None else bias[rows]
-        return product(x, weight, bias)
+        return product(x, weight, bias, post)
 
 
 def _is_supported(x: Tensor, weight: Tensor) -> bool:

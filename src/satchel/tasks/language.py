@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from satchel.data.batches import NO_TARGET, Ints, group_by_length
@@ -25,12 +26,12 @@ from satchel.predictor import CombinedDecoder, Decoder, Floats, Ids, Logits, Sco
 from satchel.tasks.cached_decoding import CachedDecoder, new_step
 from satchel.tasks.decoding import MAX_LENGTH, GroupedDecoder
 from satchel.tasks.gate import Gate
-from satchel.tasks.objectives import LOGITS_AT_ONCE, Reduction, cross_entropy
+from satchel.tasks.objectives import Reduction, cross_entropy
 
 # Number of tokens encoded in one batch when a text is scored. Activations of larger batches exceed the cache.
 TOKENS_AT_ONCE = 1 << 12
-# The sum of the exponentials of logits is used without normalisation if it is below this value and above its inverse.
-LARGEST_SUM = 1e30
+# Number of logits that are computed together when a text is scored: they stay in the processor's cache.
+LOGITS_IN_CACHE = 1 << 19
 
 
 class LanguageHead(nn.Module):
@@ -265,23 +266,13 @@ class NetworkPredictor:
 
     def _logprobs(self, encoded_ND: Tensor, targets_N: Ids) -> Floats:
         """Return the log-probabilities of the targets."""
-        rows = max(1, LOGITS_AT_ONCE // self.vocabulary)
+        rows = max(1, LOGITS_IN_CACHE // self.vocabulary)
         parts = zip(encoded_ND.split(rows), self._tensor(targets_N).split(rows), strict=True)
         return checked(torch.cat([self._target_logprobs(*part) for part in parts]).cpu().double().numpy())
 
     def _target_logprobs(self, encoded_ND: Tensor, targets_N: Tensor) -> Tensor:
-        head = self.network.head
-        dtype = head.weight.dtype
-        logits_NV = head(encoded_ND).to(dtype)
-        chosen_N = logits_NV.gather(1, targets_N[:, None])[:, 0]
-        # Unlike log_softmax, this neither searches the maximum nor writes all log-probabilities, which saves about a
-        # fifth of the time of the head. A recorded or patched value is not overwritten.
-        sums_N = (logits_NV.exp() if head.logits.is_hooked else logits_NV.exp_()).sum(dim=1)
-        if sums_N.min() > 1 / LARGEST_SUM and sums_N.max() < LARGEST_SUM:
-            logprobs_N: Tensor = chosen_N - sums_N.log()
-            return logprobs_N
-        logprobs_NV: Tensor = head(encoded_ND).to(dtype).log_softmax(dim=1)
-        return logprobs_NV.gather(1, targets_N[:, None])[:, 0]
+        logits_NV = self.network.head(encoded_ND).to(self.network.head.weight.dtype)
+        return -F.cross_entropy(logits_NV, targets_N, reduction="none")
 
     def _tensor(self, values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
