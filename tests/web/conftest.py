@@ -16,9 +16,10 @@ from tests.web import client
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of small runs: language models of several kinds, a classifier, a tagger and a translator."""
     folder = tmp_path_factory.mktemp("served")
-    text = folder / "verse.txt"
+    runs, data = folder / "runs", folder / "data"
+    data.mkdir()
+    text = data / "verse.txt"
     text.write_text(VERSE * 20, encoding="utf-8")
-    runs = folder / "runs"
     settings: dict[str, Any] = {**SMALL, "model.layers": 2, "model.context": 64}
     options = {"steps": 20, "valid": 0.1}
     satchel.train(text, model="ngram", tokenizer="bpe:300", valid=0.1, out=runs / "ngram")
@@ -33,16 +34,21 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         **lm,
     )
     satchel.train(text, model="backpack", settings={**settings, "model.senses": 3}, out=runs / "backpack", **lm)
-    table = folder / "films.tsv"
+    table = data / "films.tsv"
     table.write_text("label\ttext\n" + "good\ta joy\nbad\ta waste\n" * 12, encoding="utf-8")
     satchel.train(table, model="ngram", tokenizer="word", valid=0.25, out=runs / "films")
-    satchel.train("@counting", steps=2, settings={**settings, "data.size": 60}, out=runs / "tagger")
+    (data / "ratings.tsv").write_text("cat\tdog\t8\nmat\tlog\t3\nsat\tflat\t1\n", encoding="utf-8")
+    generated: dict[str, Any] = {**settings, "data.size": 60}
+    satchel.train("@counting", steps=2, settings=generated, out=runs / "tagger")
+    satchel.train("@reverse", steps=2, settings=generated, out=runs / "translator")
+    labels: dict[str, Any] = {"task": "classify", "model": "backpack", "steps": 2}
+    satchel.train("@polysemy", settings={**generated, "model.senses": 3}, out=runs / "polysemy", **labels)
     return folder
 
 
 @pytest.fixture(scope="session")
 def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[client.Server]:
     """A server of these runs, which tests do not change."""
-    running = client.start(tmp_path_factory.mktemp("server"), "--root", root / "runs")
+    running = client.start(root, "--root", root / "runs", "--data", root / "data")
     yield running
     assert running.stop() == 0

@@ -137,6 +137,7 @@ class Generation:
             "tokens_per_second": round(self.tokens_per_second, 1),
             "window": self.window.document(),
             "speculative": self.speculative,
+            "notes": list(self.notes),
         }
 
     @property

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from satchel.web.operation import Request
@@ -10,6 +11,11 @@ from satchel.web.operation import Request
 LONGEST_ARGUMENT = 100_000
 
 Values = Mapping[str, Any]
+
+
+def relative(text: str) -> str:
+    """Return a text with paths below the current folder made relative to it."""
+    return text.replace(f"{Path.cwd()}/", "")
 
 
 def given(request: Request, *names: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from satchel.web import limits
+from satchel.web import commands, limits
 from satchel.web.limits import bounded
 from satchel.web.metrics import Metrics
 from satchel.web.operation import RunRequest
@@ -17,13 +17,13 @@ from satchel.web.pool import Pool
 class Generator:
     """Sends generation requests to the worker and counts tokens."""
 
-    def __init__(self, pool: Pool, metrics: Metrics, resolve: Callable[[str], Path]) -> None:
-        self._pool, self._metrics, self._resolve = pool, metrics, resolve
+    def __init__(self, pool: Pool, metrics: Metrics, path: Callable[[str], Path]) -> None:
+        self._pool, self._metrics, self.path = pool, metrics, path
 
     async def events(self, run: str, message: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Yield the events of a request to `Scheduler.start`: `start`, tokens, `end`."""
         began, is_first = time.monotonic(), True
-        request = {"generate": message, "run": str(self._resolve(run))}
+        request = {"generate": message, "run": str(self.path(run))}
         rows = message["options"].get("samples", 1)
         async with self._pool.submit("generation", request, rows=rows, seconds=limits.GENERATION_SECONDS) as events:
             async for event in events:
@@ -73,7 +73,7 @@ class GenerateRequest(RunRequest):
 
     def message(self) -> dict[str, Any]:
         """Return the request to the worker."""
-        options = self.model_dump(exclude={"run", "prompt", "stream"}, exclude_none=True)
+        options = self.model_dump(include=set(OPTIONS), exclude_none=True)
         return {
             "prompt": self.prompt,
             "options": options,
@@ -84,11 +84,16 @@ class GenerateRequest(RunRequest):
         }
 
 
+# Fields that are options of `satchel generate`.
+OPTIONS = tuple(name for name in GenerateRequest.model_fields if name not in ("run", "prompt", "stream"))
+
+
 async def generate(generator: Generator, request: GenerateRequest) -> AsyncIterator[dict[str, Any]]:
     """Yield a document for each token, and as the last one the reply, with the keys of `satchel generate --json`."""
     began = time.perf_counter()
     start: dict[str, Any] = {}
     tokens: list[list[dict[str, Any]]] = [[] for _ in range(request.samples)]
+    stated = _commands(request, generator.path(request.run))
     async for event in generator.events(request.run, request.message()):
         if "start" in event:
             start = event["start"]
@@ -103,12 +108,25 @@ async def generate(generator: Generator, request: GenerateRequest) -> AsyncItera
                 "window": start["window"],
                 "speculative": any(sample["speculative"] for sample in end["samples"]),
                 "notes": start["notes"],
+                **stated,
             }
         else:
             token = event.get("token")
             if token is not None and event["finish"] != "end":
                 tokens[event["sample"]].append(token)
             yield {**{key: event[key] for key in ("sample", "text", "finish")}, **({"token": token} if token else {})}
+
+
+def _commands(request: GenerateRequest, path: Path) -> dict[str, str]:
+    """Return the command and the program that print the reply."""
+    run, options = commands.relative(str(path)), commands.given(request, *OPTIONS)
+    bias = [f"{token}={value}" for token, value in request.logit_bias.items()]
+    flags = {**options, **({"logit_bias": bias} if bias else {})}
+    call = commands.arguments(repr(request.prompt), **options)
+    return {
+        "terminal": commands.terminal("generate", [run], flags, text=request.prompt),
+        "python": commands.python(run, f"model.generate({call}).document()"),
+    }
 
 
 def _sample(sample: dict[str, Any], tokens: list[dict[str, Any]], logprobs: int | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from satchel import api
 from satchel.api.tasks import check_task
 from satchel.durable import MANIFEST
 from satchel.progress import Progress
+from satchel.web.commands import relative
 
 # Number of models that a worker keeps.
 MAX_MODELS = 4
@@ -60,3 +61,7 @@ class RequestContext:
     def data(self, name: str) -> Path | str:
         """Return the path of a data file, or the name of a dataset (@NAME)."""
         return name if name.startswith("@") else Path(self._paths[name])
+
+    def shown(self, name: str) -> str:
+        """Return the path of a run or of data as commands and programs name it, relative to the current folder."""
+        return relative(self._paths.get(name, name))

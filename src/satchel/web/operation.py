@@ -63,6 +63,9 @@ class Context(Protocol):
     def data(self, name: str) -> Path | str:
         """Return the path of a data file, or the name of a dataset (@NAME)."""
 
+    def shown(self, name: str) -> str:
+        """Return the path of a run or of data as commands and programs name it, relative to the current folder."""
+
 
 Place = Literal["worker", "long", "server"]
 

@@ -19,7 +19,7 @@ from satchel.text.reading import DataSettings
 from satchel.text.reading import Task as TaskName
 from satchel.text.tokenizer import TokenizerSettings
 from satchel.training.settings import TrainingSettings
-from satchel.web import limits
+from satchel.web import commands, limits
 from satchel.web.errors import InvalidFieldError
 from satchel.web.operation import Request
 
@@ -149,7 +149,7 @@ def arguments(options: Options, out: Path | str | None = None) -> list[str]:
 
 def terminal(words: list[str]) -> str:
     """Return a command line that can be copied into a POSIX shell, with paths relative to the current folder."""
-    shown = [_relative(word) for word in words]
+    shown = [commands.relative(word) for word in words]
     if "--" in shown and not shown[-1].startswith("-"):
         shown.remove("--")
     return " ".join(["satchel", *map(quoted, shown)])
@@ -160,11 +160,5 @@ def python(options: Options, out: Path | str | None = None) -> str:
     given = {name: value for name, value in options.items() if name != "data"}
     if out is not None:
         given["out"] = str(out)
-    named = [f"{name}={_relative(value)!r}" for name, value in given.items()]
-    return f"satchel.train({', '.join([repr(_relative(options['data'])), *named])})"
-
-
-def _relative(value: Any) -> Any:
-    """Return a text with paths below the current folder made relative to it."""
-    prefix = f"{Path.cwd()}/"
-    return value.replace(prefix, "") if isinstance(value, str) else value
+    shown = {name: commands.relative(value) if isinstance(value, str) else value for name, value in given.items()}
+    return f"satchel.train({commands.arguments(repr(commands.relative(options['data'])), **shown)})"

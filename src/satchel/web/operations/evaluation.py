@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,14 +26,18 @@ class DataRequest(Request):
     source_column: Word | None = Field(None, description="name of the column with the source text")
     target_column: Word | None = Field(None, description="name of the column with the translation")
 
-    def options(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the arguments of Python functions for the data, and the options of commands."""
-        reading = commands.given(self, *COLUMNS)
-        return {**commands.given(self, "data"), **({"reading": reading} if reading else {})}, reading
+    def options(self) -> dict[str, Any]:
+        """Return the options of Python functions that read the data."""
+        columns = commands.given(self, *COLUMNS)
+        return {"reading": columns} if columns else {}
 
 
-def _data(context: Context, request: DataRequest) -> Any:
+def _data(context: Context, request: DataRequest) -> Path | str | None:
     return None if request.data is None else context.data(request.data)
+
+
+def _shown_data(context: Context, request: DataRequest) -> str | None:
+    return None if request.data is None else context.shown(request.data)
 
 
 # --- evaluate -------------------------------------------------------------------------------------------
@@ -63,26 +68,27 @@ def evaluate(context: Context, request: EvaluateRequest) -> Mapping[str, Any]:
     model = context.model(request.run)
     if request.beam is not None and model.task != "translate":
         raise InvalidFieldError("beam", f"does not apply to the task {model.task}", "omit it")
-    arguments, flags = request.options()
-    others = commands.given(request, "by", "beam", "similarity")
-    line = commands.terminal(
-        "evaluate", [request.run, *([request.data] if request.data is not None else [])], {**flags, **others}
-    )
+    run, data = context.shown(request.run), _shown_data(context, request)
     if request.similarity is not None:
         context.progress("comparing words", None)
         agreements = [asdict(each) for each in model.sense_vectors.agreement(context.data(request.similarity))]
-        result = f"model.sense_vectors.agreement({request.similarity!r})"
-        return reply({"similarity": agreements}, line, commands.python(request.run, result))
-    options: dict[str, Any] = {"data": _data(context, request), "progress": context.progress}
-    options |= {name: value for name, value in arguments.items() if name == "reading"} | commands.given(request, "beam")
-    call = {**arguments, **commands.given(request, "beam")}
+        ratings = context.shown(request.similarity)
+        line = commands.terminal("evaluate", [run], {"similarity": ratings})
+        result = f"[asdict(each) for each in model.sense_vectors.agreement({ratings!r})]"
+        program = commands.python(run, f"{{'similarity': {result}}}", "from dataclasses import asdict")
+        return reply({"similarity": agreements}, line, program)
+    flags = commands.given(request, "by", "beam", *COLUMNS)
+    line = commands.terminal("evaluate", [run, *([] if data is None else [data])], flags)
+    chosen = {**request.options(), **commands.given(request, "beam")}
+    options: dict[str, Any] = {**chosen, "data": _data(context, request), "progress": context.progress}
+    call = {"data": data, **chosen}
     if request.by is not None:
         document = model.evaluate_by(request.by, **options).document()
         result = f"model.evaluate_by({commands.arguments(repr(request.by), **call)}).document()"
     else:
         document = model.metrics_document(model.evaluate(**options))
         result = f"model.metrics_document(model.evaluate({commands.arguments(**call)}))"
-    return reply(document, line, commands.python(request.run, result))
+    return reply(document, line, commands.python(run, result))
 
 
 # --- compare --------------------------------------------------------------------------------------------
@@ -98,12 +104,13 @@ def compare(context: Context, request: CompareRequest) -> Mapping[str, Any]:
     """Return the values of a metric for runs, their differences, and the documents that differ most."""
     from satchel.api.compare import compare_models
 
-    arguments, flags = request.options()
     models = [context.model(run) for run in request.runs]
+    options, runs, data = request.options(), list(map(context.shown, request.runs)), _shown_data(context, request)
     document = compare_models(
-        request.runs, models, _data(context, request), arguments.get("reading"), context.progress
+        request.runs, models, _data(context, request), progress=context.progress, **options
     ).document()
-    line = commands.terminal("compare", request.runs, {**flags, **commands.given(request, "data")})
-    call = commands.arguments(repr(request.runs), **arguments)
+    flags = {**commands.given(request, *COLUMNS), **({} if data is None else {"data": data})}
+    line = commands.terminal("compare", runs, flags)
+    call = commands.arguments(repr(runs), data=data, **options)
     program = f"import satchel\n\nresult = satchel.compare({call}).document()\nprint(result)\n"
     return reply(document, line, program)

@@ -24,11 +24,14 @@ def info(context: Context, request: InfoRequest) -> Mapping[str, Any]:
     """Return the facts of a run."""
     from satchel.api.info import describe, describe_tensors
 
-    folder, function = str(context.model(request.run).folder), "describe_tensors" if request.tensors else "describe"
+    folder, run = str(context.model(request.run).folder), context.shown(request.run)
+    function = "describe_tensors" if request.tensors else "describe"
     tree = {"tensors": describe_tensors(folder)} if request.tensors else describe(folder)
-    line = commands.terminal("info", [request.run], commands.given(request, "tensors"))
-    program = f"from satchel.api.info import {function}\n\nresult = {function}({request.run!r})\nprint(result)\n"
-    return reply({"run": request.run, **{key: value for key, value in tree.items() if key != "run"}}, line, program)
+    line = commands.terminal("info", [run], commands.given(request, "tensors"))
+    call = f"{function}({run!r})"
+    result = f"{{'run': {run!r}, 'tensors': {call}}}" if request.tensors else call
+    program = f"from satchel.api.info import {function}\n\nresult = {result}\nprint(result)\n"
+    return reply({**tree, "run": request.run}, line, program)
 
 
 # --- lesson ---------------------------------------------------------------------------------------------

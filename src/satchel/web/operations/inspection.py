@@ -18,11 +18,18 @@ SHORTEN = "shorten the text"
 
 
 def _view(
-    request: TextRequest, document: Mapping[str, Any], view: str, options: Mapping[str, Any], expression: str
+    context: Context,
+    request: TextRequest,
+    document: Mapping[str, Any],
+    view: str,
+    options: Mapping[str, Any],
+    expression: str,
+    imports: str = "",
 ) -> dict[str, Any]:
     """Return the reply of a view, `satchel look VIEW`."""
-    line = commands.terminal(f"look {view}", [request.run], options, text=request.text)
-    return reply(document, line, commands.python(request.run, expression))
+    run = context.shown(request.run)
+    line = commands.terminal(f"look {view}", [run], options, text=request.text)
+    return reply(document, line, commands.python(run, expression, imports))
 
 
 def _trace(context: Context, request: Any, text: str, limit: int, **options: Any) -> tuple[Any, Any]:
@@ -95,11 +102,17 @@ def attention(context: Context, request: AttentionRequest) -> Mapping[str, Any] 
         request, "target", "versus", "which", "start", "length", "mean"
     )
     options = {name: value for name, value in options.items() if value is not None}
-    call = commands.arguments(repr(request.text), **commands.given(request, "target", "start"))
     which = commands.arguments(**commands.given(request, "which"))
     selected = {name: value for name, value in options.items() if name in ("layer", "head", "mean", "length")}
-    expression = f"model.trace({call}).maps({which}).document({commands.arguments(**selected)})"
-    return _view(request, document, "attention", options, expression)
+
+    def call(text: str, *names: str) -> str:
+        trace = f"model.trace({commands.arguments(repr(text), **commands.given(request, *names))})"
+        return f"{trace}.maps({which}).document({commands.arguments(**selected)})"
+
+    expression = call(request.text, "target", "start")
+    if request.versus is not None:
+        expression = f"{{**{expression}, 'versus': {call(request.versus, 'start')}}}"
+    return _view(context, request, document, "attention", options, expression)
 
 
 def _attention_document(maps: Any, request: AttentionRequest, place: tuple[int | None, int | None]) -> dict[str, Any]:
@@ -155,7 +168,7 @@ def patterns(context: Context, request: PatternsRequest) -> Mapping[str, Any]:
     flags |= {} if request.pattern is None else {"pattern": ",".join(request.pattern)}
     call = commands.arguments(f"[{text!r}]", patterns=request.pattern, start=request.start)
     expression = f"model.patterns({call}).of_layer({request.layer}).document()"
-    return _view(request, document, "patterns", flags, expression)
+    return _view(context, request, document, "patterns", flags, expression)
 
 
 # --- lens, attribution ----------------------------------------------------------------------------------
@@ -175,7 +188,7 @@ def lens(context: Context, request: LensRequest) -> Mapping[str, Any]:
     _check_predicted(len(trace.tokens), model)
     options = commands.given(request, "start")
     expression = f"model.lens({commands.arguments(repr(request.text), **options)}).document()"
-    return _view(request, logit_lens(model, trace).document(), "lens", options, expression)
+    return _view(context, request, logit_lens(model, trace).document(), "lens", options, expression)
 
 
 def _check_predicted(tokens: int, model: Any) -> None:
@@ -216,7 +229,7 @@ def attribution(context: Context, request: AttributionRequest) -> Mapping[str, A
     result = compare_chosen(explained, request.method, instead=request.instead, raw=request.raw)
     options = commands.given(request, "target", "versus", "method", "instead", "start", "raw")
     expression = f"model.compare_attributions({commands.arguments(repr(request.text), **options)}).document()"
-    return _view(request, result.document(), "attribution", options, expression)
+    return _view(context, request, result.document(), "attribution", options, expression)
 
 
 # --- contributions, alignment ---------------------------------------------------------------------------
@@ -246,8 +259,8 @@ def contributions(context: Context, request: ContributionsRequest) -> Mapping[st
     options = commands.given(request, "target", "versus", "start")
     call = commands.arguments("model", repr(request.text), **options)
     imports = "from satchel.inspection.contributions import contributions"
-    line = commands.terminal("look contributions", [request.run], options, text=request.text)
-    return reply(result.document(), line, commands.python(request.run, f"contributions({call}).document()", imports))
+    expression = f"contributions({call}).document()"
+    return _view(context, request, result.document(), "contributions", options, expression, imports)
 
 
 class AlignmentRequest(TextRequest):
@@ -272,7 +285,7 @@ def alignment(context: Context, request: AlignmentRequest) -> Mapping[str, Any]:
     options = commands.given(request, "target", "layer", "head")
     call = commands.arguments(repr(request.text), **options)
     expression = f"{{'alignment': model.align({call}).document()}}"
-    return _view(request, {"alignment": result.document()}, "alignment", options, expression)
+    return _view(context, request, {"alignment": result.document()}, "alignment", options, expression)
 
 
 # --- senses, similar words, maps ------------------------------------------------------------------------
@@ -297,11 +310,12 @@ def senses(context: Context, request: SensesRequest) -> Mapping[str, Any]:
         context.progress("describing senses", number / len(request.words))
         words.append(vectors.describe(word, request.top, request.contexts).document(request.sense))
     options = commands.given(request, "sense", "top", "contexts")
-    line = commands.terminal("senses", [request.run, *request.words], options)
+    run = context.shown(request.run)
+    line = commands.terminal("senses", [run, *request.words], options)
     call = commands.arguments("word", top=request.top, contexts=request.contexts)
     described = f"vectors.describe({call}).document({request.sense})"
     result = f"{{'words': [{described} for vectors in [model.sense_vectors] for word in {request.words!r}]}}"
-    return reply({"words": words}, line, commands.python(request.run, result))
+    return reply({"words": words}, line, commands.python(run, result))
 
 
 class SimilarRequest(RunRequest):
@@ -345,8 +359,9 @@ def similar(context: Context, request: SimilarRequest) -> Mapping[str, Any]:
         document = model.similar(word, request.top, request.by).document()
         expression = f"model.similar({commands.arguments(repr(word), top=request.top, **options)})"
         options, words = {**options, **top}, [word]
-    line = commands.terminal("similar", [request.run, *words], options)
-    return reply(document, line, commands.python(request.run, f"{expression}.document()"))
+    run = context.shown(request.run)
+    line = commands.terminal("similar", [run, *words], options)
+    return reply(document, line, commands.python(run, f"{expression}.document()"))
 
 
 class EmbeddingsRequest(RunRequest):
@@ -370,6 +385,7 @@ def embeddings(context: Context, request: EmbeddingsRequest) -> Mapping[str, Any
     refuse_above(most, len(names) or request.top, "words" if names else "top", "words", "choose fewer words")
     document = model.vectors.map(names, count=request.top, sense=request.sense).document()
     options = commands.given(request, "sense", "top")
-    line = commands.terminal("look embeddings", [request.run, *([" ".join(names)] if names else [])], options)
+    run = context.shown(request.run)
+    line = commands.terminal("look embeddings", [run, *([" ".join(names)] if names else [])], options)
     call = commands.arguments(repr(names), count=request.top, sense=request.sense)
-    return reply(document, line, commands.python(request.run, f"model.vectors.map({call}).document()"))
+    return reply(document, line, commands.python(run, f"model.vectors.map({call}).document()"))

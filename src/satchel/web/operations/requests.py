@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from satchel.text.display import finite
 from satchel.web import commands, limits
 from satchel.web.errors import InvalidFieldError
-from satchel.web.operation import RunRequest
+from satchel.web.operation import Context, RunRequest
 
 Text = Annotated[str, Field(max_length=limits.MAX_CHARACTERS)]
 Word = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
@@ -50,8 +50,10 @@ class BatchRequest(RunRequest):
         return single(self.inputs[0]) if self.texts is None else {"results": [single(text) for text in self.texts]}
 
     def expression(self, single: Callable[[str], str]) -> str:
-        """Return a Python expression for the text, or for the list of several texts."""
-        return single(repr(self.text)) if self.texts is None else commands.for_each(self.texts, single)
+        """Return the Python expression of the document of `single_or_list`."""
+        return (
+            single(repr(self.text)) if self.texts is None else f"{{'results': {commands.for_each(self.texts, single)}}}"
+        )
 
 
 def reply(document: Mapping[str, Any], terminal: str, python: str) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def reply(document: Mapping[str, Any], terminal: str, python: str) -> dict[str, 
 
 
 def batch_reply(
+    context: Context,
     request: BatchRequest,
     document: Mapping[str, Any],
     verb: str,
@@ -68,8 +71,9 @@ def batch_reply(
     imports: str = "",
 ) -> dict[str, Any]:
     """Return the reply to a request about one text or several, with one command for each of them."""
-    lines = [commands.terminal(verb, [request.run], options, text=text) for text in request.inputs]
-    return reply(document, "\n".join(lines), commands.python(request.run, expression, imports))
+    run = context.shown(request.run)
+    lines = [commands.terminal(verb, [run], options, text=text) for text in request.inputs]
+    return reply(document, "\n".join(lines), commands.python(run, expression, imports))
 
 
 def refuse_above(limit: int, count: int, field: str, what: str, remedy: str) -> None:

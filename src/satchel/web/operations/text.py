@@ -29,7 +29,7 @@ def next_tokens(context: Context, request: NextRequest) -> Mapping[str, Any]:
         return document
 
     expression = request.expression(lambda text: f"model.next({commands.arguments(text, **options)}).document()")
-    return batch_reply(request, request.single_or_list(single), "next", options, expression)
+    return batch_reply(context, request, request.single_or_list(single), "next", options, expression)
 
 
 # --- score ----------------------------------------------------------------------------------------------
@@ -80,8 +80,9 @@ def score(context: Context, request: ScoreRequest) -> Mapping[str, Any]:
         context.progress("scoring", None)
         documents.append(model.score(*pair, top=request.top).document())
     options = commands.given(request, "top")
+    run = context.shown(request.run)
     lines = [
-        commands.terminal("score", [request.run], {"target": target[0], **options} if target else options, text=text)
+        commands.terminal("score", [run], {"target": target[0], **options} if target else options, text=text)
         for text, *target in pairs
     ]
     names = ("text", "target")[: len(pairs[0])]
@@ -90,8 +91,8 @@ def score(context: Context, request: ScoreRequest) -> Mapping[str, Any]:
     else:
         document = {"results": documents}
         call, texts = _score_call(*names, **options), request.texts if len(names) == 1 else pairs
-        expression = f"[{call} for {', '.join(names)} in {texts!r}]"
-    return reply(document, "\n".join(lines), commands.python(request.run, expression))
+        expression = f"{{'results': [{call} for {', '.join(names)} in {texts!r}]}}"
+    return reply(document, "\n".join(lines), commands.python(run, expression))
 
 
 def _score_call(*texts: str, **options: Any) -> str:
@@ -119,8 +120,8 @@ def classify(context: Context, request: ClassifyRequest) -> Mapping[str, Any]:
         context.progress("classifying", None)
         predictions.append(prediction.document(contributions=request.contributions))
     options = commands.given(request, "contributions")
-    expression = f"[each.document({commands.arguments(**options)}) for each in model.predict({request.inputs!r})]"
-    return batch_reply(request, {"predictions": predictions}, "classify", {}, expression)
+    expression = _predictions(request, **options)
+    return batch_reply(context, request, {"predictions": predictions}, "classify", {}, expression)
 
 
 class TagRequest(BatchRequest):
@@ -131,8 +132,13 @@ def tag(context: Context, request: TagRequest) -> Mapping[str, Any]:
     """Return the tags of texts."""
     model = context.model(request.run, task="tag")
     predictions = [each.document() for each in model.predict(request.inputs)]
-    expression = f"[each.document() for each in model.predict({request.inputs!r})]"
-    return batch_reply(request, {"predictions": predictions}, "tag", {}, expression)
+    return batch_reply(context, request, {"predictions": predictions}, "tag", {}, _predictions(request))
+
+
+def _predictions(request: BatchRequest, **options: Any) -> str:
+    """Return the Python expression of the predictions for texts."""
+    document = f"each.document({commands.arguments(**options)})"
+    return f"{{'predictions': [{document} for each in model.predict({request.inputs!r})]}}"
 
 
 class TranslateRequest(BatchRequest):
@@ -190,8 +196,8 @@ def translate(context: Context, request: TranslateRequest) -> Mapping[str, Any]:
         return f"model.translate({commands.arguments(text, *sampling, **searched)}).document({alignment})"
 
     imports = "from satchel.generation.sampling import Sampling" if request.sample else ""
-    expression = commands.for_each(request.inputs, call)
-    return batch_reply(request, {"translations": translations}, "translate", flags, expression, imports)
+    expression = f"{{'translations': {commands.for_each(request.inputs, call)}}}"
+    return batch_reply(context, request, {"translations": translations}, "translate", flags, expression, imports)
 
 
 # --- tokenize -------------------------------------------------------------------------------------------
@@ -205,4 +211,4 @@ def tokenize(context: Context, request: TokenizeRequest) -> Mapping[str, Any]:
     """Return the tokens of texts."""
     tokenizer = context.model(request.run).tokenizer
     expression = request.expression(lambda text: f"model.tokenizer.document({text})")
-    return batch_reply(request, request.single_or_list(tokenizer.document), "tokenize", {}, expression)
+    return batch_reply(context, request, request.single_or_list(tokenizer.document), "tokenize", {}, expression)
