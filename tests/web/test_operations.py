@@ -208,8 +208,8 @@ def test_generation_reads_the_last_tokens_and_states_them(server: Server) -> Non
     body = {"run": "transformer", "prompt": "The cat sat. " * 40, "tokens": 3, "greedy": True, "logprobs": 2}
     reply = _post(server, "generate", body)
     window = reply["window"]
-    assert window["stop"] - window["start"] == 64
-    assert window["stop"] == window["total"]
+    assert window["tokens"] == 64
+    assert window["start"] + 64 == window["total"]
     *events, last = server.stream("/api/generate", {**body, "stream": True})
     assert events[0]["window"] == window
     tokens = [event["token"] for event in events[1:]]
@@ -237,9 +237,9 @@ def test_weights_and_thumbnails_can_be_arrays(server: Server) -> None:
 
 
 def test_a_word_that_occurs_twice_has_contributions_by_position(server: Server) -> None:
-    entries = _post(server, "classify", {"run": "polysemy", "text": "a joy a joy"})["predictions"][0]["contributions"]
+    entries = _post(server, "classify", {"run": "polysemy", "text": "the boss was sick sick"})["predictions"][0]["contributions"]
     assert {"word", "sense", "label", "value", "centred", "position", "role"} <= set(entries[0])
-    assert len({entry["position"] for entry in entries if entry["word"].strip() == "joy"}) == 2
+    assert len({entry["position"] for entry in entries if entry["word"].strip() == "sick"}) == 2
     document = _post(server, "contributions", {"run": "backpack", "text": "The cat saw The cat"})
     assert len(document["positions"]) == len(document["words"]) == len(set(document["positions"]))
     assert document["roles"][0] == "start"
