@@ -6,7 +6,6 @@ import io
 import json
 import math
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ MEASURED = {"tokens_per_second"}
 
 
 @pytest.fixture
-def folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which the server runs, as the current one."""
     monkeypatch.chdir(root)
     return root
@@ -237,12 +236,13 @@ def test_weights_and_thumbnails_can_be_arrays(server: Server) -> None:
 
 
 def test_a_word_that_occurs_twice_has_contributions_by_position(server: Server) -> None:
-    entries = _post(server, "classify", {"run": "polysemy", "text": "the boss was sick sick"})["predictions"][0]["contributions"]
+    reply = _post(server, "classify", {"run": "polysemy", "text": "The drink was so so cold"})
+    entries = reply["predictions"][0]["contributions"]
     assert {"word", "sense", "label", "value", "centred", "position", "role"} <= set(entries[0])
-    assert len({entry["position"] for entry in entries if entry["word"].strip() == "sick"}) == 2
+    assert len({entry["position"] for entry in entries if entry["word"].strip() == "so"}) == 2
     document = _post(server, "contributions", {"run": "backpack", "text": "The cat saw The cat"})
     assert len(document["positions"]) == len(document["words"]) == len(set(document["positions"]))
-    assert document["roles"][0] == "start"
+    assert document["word_roles"][0] == "start"
 
 
 def test_the_documents_that_differ_most_have_their_text_and_values(server: Server) -> None:
