@@ -126,6 +126,8 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         """Raise a RefusedError unless the headers of a request are accepted."""
+        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.MAX_HEADER:
+            raise RefusedError(431, f"the header of the request is larger than {limits.MAX_HEADER:,} bytes")
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
