@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import satchel
 from satchel.web import limits
 from satchel.web.errors import DeadlineError
 from satchel.web.pool import Pool
@@ -137,7 +138,8 @@ def test_a_deadline_ends_a_request_and_frees_its_place(root: Path) -> None:
 
     async def main() -> None:
         pool = Pool()
-        options = {"tokens": 1_000_000, "logit_bias": {}, "samples": limits.MAX_ROWS}
+        boundary = satchel.load(root / "runs" / MODEL).tokenizer.boundary
+        options = {"tokens": 100_000, "logit_bias": {str(boundary): -1000}, "samples": limits.MAX_ROWS}
         generation = {
             "prompt": "The", "options": options, "refuse_long": True, "echo": False, "generate": True, "unique": True,
         }  # fmt: skip

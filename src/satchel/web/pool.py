@@ -29,6 +29,9 @@ from satchel.web.errors import (
 from satchel.web.frames import FRAME
 
 Document = dict[str, Any]
+# Threads of a computation wait for each other in a loop at first. The default duration is made for idle processors: if
+# another process uses one of them, the worker would spend most of its time in these loops.
+SPINNING = {"GOMP_SPINCOUNT": "1000"}
 # Seconds between the starts of worker processes that end at once: the first and the longest delay.
 FIRST_DELAY, LONGEST_DELAY = 0.5, 8.0
 # A worker process that lived this long did not end at once.
@@ -73,7 +76,7 @@ class Worker:
             stdout=asyncio.subprocess.PIPE,
             limit=limits.MEGABYTE,
             start_new_session=True,  # Ctrl-C in the terminal reaches the server only
-            env={name: value for name, value in os.environ.items() if name != "SATCHEL_TOKEN"},
+            env=SPINNING | {name: value for name, value in os.environ.items() if name != "SATCHEL_TOKEN"},
         )
         return cls(process)
 
