@@ -207,6 +207,46 @@ def test_an_occupied_port_is_named(server: Server, tmp_path: Path) -> None:
     assert "--port 0" in messages
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--host", "192.0.2.1", "--allow-remote"), ("--host", "no such host", "--allow-remote")]
+)
+def test_an_address_that_is_not_available_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, messages = _serve(*arguments, "--port", 0, folder=tmp_path, SATCHEL_TOKEN=TOKEN)
+    assert (code, "cannot listen" in messages, "Traceback" in messages) == (2, True, False)
+
+
+def test_a_token_file_that_others_could_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "satchel").mkdir()
+    (tmp_path / "satchel").chmod(0o755)
+    code, messages = _serve("--port", 0, folder=tmp_path, SATCHEL_TOKEN=TOKEN, XDG_RUNTIME_DIR=str(tmp_path))
+    assert (code, "other users can read" in messages, "Traceback" in messages) == (2, True, False)
+
+
+def test_an_allowed_host_is_accepted_beside_the_own_ones(root: Path, tmp_path: Path) -> None:
+    server = client.start(tmp_path, "--root", root / "runs", "--allow-host", "hub.example")
+    try:
+        proxied = {"Host": "hub.example", "Origin": "https://hub.example"}
+        assert server.get("/v1/models", headers=proxied).status == 200
+        assert server.get("/v1/models").status == 200
+        for headers in ({**proxied, "Origin": "https://evil.example"}, {"Host": "x.hub.example"}):
+            assert server.get("/v1/models", headers=headers).status == 403
+    finally:
+        server.stop()
+
+
+def test_a_link_out_of_the_folder_of_runs_is_not_followed(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "link").symlink_to(root / "runs" / "lstm")
+    (tmp_path / "runs" / "all").symlink_to(root / "runs")
+    server = client.start(tmp_path, "--root", tmp_path / "runs")
+    try:
+        assert server.get("/v1/models").json["data"] == []
+        for name in ("link", "all/lstm"):
+            assert server.post("/v1/completions", {"model": name, "prompt": "a"}).status == 404
+    finally:
+        server.stop()
+
+
 def test_the_server_listens_on_loopback_only(server: Server) -> None:
     listening = [
         line.split()[1]
