@@ -41,6 +41,7 @@ def test_products_with_one_or_more_vectors_equal_those_of_the_module(
     expected = module(x)
     for _ in range(ROWS_BEFORE_LAYOUT // len(x) + 2):
         torch.testing.assert_close(layer(x), expected, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(layer.rows(x.numpy()), expected.numpy(), rtol=tolerance, atol=tolerance)
     for x_I, expected_O in zip(x, expected, strict=True):
         product_O = layer.vector(x_I.numpy())
         assert product_O.shape == (outputs,)

@@ -14,12 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from satchel.nn.linear import ONEDNN_POST_OPS, POST_OPS, ROWS_BEFORE_LAYOUT, PostOp
+from satchel.nn.linear import MIN_MATRIX, ONEDNN_POST_OPS, POST_OPS, ROWS_BEFORE_LAYOUT, PostOp
 
 Floats = npt.NDArray[np.floating[Any]]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
-# Minimum number of elements of a matrix that is converted to oneDNN's layout.
-MIN_LAYOUT = 1 << 15
 # Minimum number of elements of a matrix whose product with a vector OpenBLAS computes with several threads, and the
 # share of it from which a matrix is padded: two threads save more than the additional rows cost.
 THREADED_ELEMENTS = 460_800
@@ -30,7 +28,8 @@ class InferenceLinear:
     """The product with a matrix (O, I), followed by a post-operation or the addition of a residual.
 
     Products of several rows use a copy of the matrix in oneDNN's layout, that of one row (`vector`) NumPy's BLAS: with
-    a single row, both read the matrix at the speed of the memory, but NumPy has a smaller overhead.
+    a single row, both read the matrix at the speed of the memory, but NumPy has a smaller overhead. `rows` also uses
+    NumPy for a small matrix, because a change between the threads of NumPy and PyTorch takes longer than the product.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -43,7 +42,7 @@ class InferenceLinear:
         self._output = self._product[: len(self.weight)]
         self._rows = 0
         self._layout: Tensor | None = None
-        self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_LAYOUT and _has_onednn()
+        self._has_layout = weight.dtype == torch.float32 and weight.numel() >= MIN_MATRIX and _has_onednn()
 
     def vector(self, x_I: Floats) -> Floats:
         """Return the product with one vector. The array is used again by the next call."""
@@ -56,6 +55,9 @@ class InferenceLinear:
         """Return the products (T, O) with one or more vectors. With one, the array is used again by the next call."""
         if len(x_TI) == 1:
             return self.vector(x_TI[0])[None]
+        if not self._has_layout:
+            small: Floats = x_TI.dot(self._array[: len(self.weight)].T)
+            return small if self._bias_array is None else np.add(small, self._bias_array, out=small)
         products: Floats = self(torch.from_numpy(x_TI)).numpy()
         return products
 
