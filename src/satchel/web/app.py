@@ -4,9 +4,9 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -179,7 +179,9 @@ def _add_openai_routes(app: FastAPI, services: Services) -> None:
 def _add_tokenizer_route(app: FastAPI, services: Services, operation: Operation) -> None:
     if operation.request is TokenizerInfoRequest:
 
-        async def info(model: str | None = None) -> Response:
+        async def info(
+            model: Annotated[str | None, Query(min_length=1, max_length=limits.MAX_NAME)] = None,
+        ) -> Response:
             request = TokenizerInfoRequest(model=model)
             return await services.call(operation, services.with_model(request), OPENAI_STATUS)
 
@@ -214,7 +216,7 @@ def _add(app: FastAPI, path: str, answer: Any, operation: Operation, method: str
 
 
 def _add_generation(app: FastAPI, services: Services) -> None:
-    keys = ("prompt", "samples", "tokens_per_second", "window")
+    keys = ("prompt", "samples", "tokens_per_second", "window", "speculative", "notes", "terminal", "python")
 
     @app.post(
         "/api/generate",
@@ -317,7 +319,9 @@ def _replies(*statuses: int, keys: Sequence[str] = (), streams: bool = False) ->
     """Return the responses of a route for the OpenAPI schema."""
     content: dict[str, Any] = {JSON_TYPE: {"schema": {"type": "object", "required": list(keys)}}}
     if streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        data = {"type": "string", "contentMediaType": JSON_TYPE}
+        # Up to OpenAPI 3.1, the schema is that of one event.
+        content["text/event-stream"] = {"schema": {"type": "object", "properties": {"data": data}}}
     replies: dict[int | str, dict[str, Any]] = (
         {200: {"description": "The reply.", "content": content}} if keys or streams else {}
     )
@@ -334,7 +338,9 @@ def openapi(app: FastAPI) -> dict[str, Any]:
         for path, methods in schema["paths"].items():
             for method, route in methods.items():
                 invalid = {API_STATUS, 400} if path.startswith("/api/") else {OPENAI_STATUS}
-                statuses = {401, 403, 413, 415, 429, 503} | (invalid if method == "post" else set())
+                statuses = {401, 403, 413, 415, 429, 503} | (
+                    invalid if method == "post" or route.get("parameters") else set()
+                )
                 statuses |= {int(status) for status in route["responses"] if int(status) >= 400} - {422}
                 replies = {
                     str(status): {"description": ERRORS[status], "content": error} for status in sorted(statuses)

@@ -1,5 +1,6 @@
 """Operations on runs, trainings, data and settings. All but plans and settings are answered in the HTTP process."""
 
+import functools
 import time
 import typing
 from collections.abc import Callable, Iterator
@@ -216,6 +217,11 @@ def plan(context: Context, request: PlanRequest) -> Document:
 
 def settings(context: Context, request: Request) -> Document:
     """Return the settings that the request of a training can change, by group, tasks and kinds of models."""
+    return _all_settings()
+
+
+@functools.cache
+def _all_settings() -> Document:
     from satchel.api.tasks import TASKS
 
     found: dict[Any, dict[str, Any]] = {}

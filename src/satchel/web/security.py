@@ -5,6 +5,7 @@ protected without further code.
 """
 
 import asyncio
+import contextlib
 import hmac
 import time
 from collections import deque
@@ -36,6 +37,9 @@ HEADERS = [
 ]
 # Wrong tokens within a minute after which further ones are answered with 429.
 MAX_FAILURES = 20
+# Bytes of the body of a refused request that are read, and the time for them.
+MAX_DISCARDED = 64 * limits.KILOBYTE
+DISCARD_SECONDS = 0.5
 
 
 class RefusedError(Exception):
@@ -94,6 +98,7 @@ class Guard:
             self._check(scope)
             body = await _read_body(scope, receive)
         except RefusedError as refusal:
+            await _discard_body(receive)
             await _refuse(refusal, scope, send)
         except DisconnectedError:
             pass
@@ -201,6 +206,18 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
                     return b"".join(parts)
     except TimeoutError:
         raise RefusedError(408, "the body of the request did not arrive in time") from None
+
+
+async def _discard_body(receive: Receive) -> None:
+    """Read the rest of a small body: closing a connection with unread data resets it and discards the response."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_SECONDS):
+            while size < MAX_DISCARDED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 async def _wait_for_disconnection(receive: Receive) -> None:
