@@ -110,8 +110,8 @@ def test_responses_to_generated_requests_are_those_of_the_schema(
 def _run(operation: Any, mode: GenerationMode, cases: int, send: Callable[[schemathesis.Case[Any]], None]) -> None:
     """Send generated requests."""
     phases = (Phase.explicit, Phase.generate, Phase.shrink)
-    limits = settings(
+    limits: Any = settings(
         max_examples=cases, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck)
     )
-    test: Any = limits(given(operation.as_strategy(generation_mode=mode))(send))
-    test()
+    generated: Any = given(operation.as_strategy(generation_mode=mode))
+    limits(generated(send))()
