@@ -10,7 +10,6 @@ import torch
 import satchel
 from satchel.data.batches import NO_TARGET
 from satchel.errors import RunError
-from satchel.nn.attention import MultiHead
 from satchel.nn.precision import instruction_sets, resolve
 from satchel.nn.senses import gather_senses
 from satchel.tasks.objectives import cross_entropy
@@ -68,15 +67,6 @@ def test_cross_entropy_multiplies_in_bfloat16_and_sums_in_float32(dtype: torch.d
     for gradient, reference in zip(gradients, expected_gradients, strict=True):
         assert gradient.dtype == torch.float32
         assert float((gradient - reference).norm() / reference.norm()) < 0.02
-
-
-def test_attention_on_the_cpu_stays_in_float32() -> None:
-    layer = MultiHead(16, 2)
-    dtypes = []
-    layer.outputs.register_forward_hook(lambda _module, inputs, _output: dtypes.append(inputs[0].dtype))
-    with torch.autocast("cpu", torch.bfloat16):
-        layer(torch.randn(2, 5, 16), causal=True)
-    assert dtypes == [torch.float32]
 
 
 @pytest.fixture(scope="module")
