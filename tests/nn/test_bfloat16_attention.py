@@ -24,8 +24,9 @@ def test_outputs_and_gradients_equal_those_of_float32_up_to_rounding(
     # Values that bfloat16 represents exactly.
     inputs = [torch.randn(shape).bfloat16().float().requires_grad_() for shape in shapes]
     gradient = torch.randn(2, 3, length, widths[1]).bfloat16()
-    exact = F.scaled_dot_product_attention(*inputs, is_causal=causal, scale=0.3)
-    rounded = bfloat16_attention.attend(inputs[0], inputs[1], inputs[2], 0.3, causal=causal)
+    queries, keys, values = inputs
+    exact = F.scaled_dot_product_attention(queries, keys, values, is_causal=causal, scale=0.3)
+    rounded = bfloat16_attention.attend(queries, keys, values, 0.3, causal=causal)
     assert rounded.dtype == torch.bfloat16
     expected = results(exact, inputs, gradient.float())
     for result, reference in zip(results(rounded, inputs, gradient), expected, strict=True):

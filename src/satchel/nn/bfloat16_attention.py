@@ -28,7 +28,7 @@ def attend(queries_BHTK: Tensor, keys_BHSK: Tensor, values_BHSV: Tensor, factor:
     """Return the outputs (B, H, T, V) of attention in bfloat16; the scores are multiplied by the factor."""
     inputs = (each.bfloat16().flatten(0, 1).contiguous() for each in (queries_BHTK, keys_BHSK, values_BHSV))
     outputs_NTV: Tensor = _Attention.apply(*inputs, factor, causal)  # type: ignore[no-untyped-call]
-    return outputs_NTV.unflatten(0, queries_BHTK.shape[:2])
+    return outputs_NTV.view(*queries_BHTK.shape[:2], *outputs_NTV.shape[1:])
 
 
 class _Attention(torch.autograd.Function):

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 MOMENTUM = 0.95
-# Coefficients of x, x^3 and x^5 in each iteration. Singular values from 0.003 to 1 are mapped to 0.79 to 1.21. The first
-# three polynomials tolerate singular values 1 % above their interval, which occur by rounding.
+# Coefficients of x, x^3 and x^5 in each iteration. Singular values from 0.003 to 1 are mapped to 0.79 to 1.21. The
+# first three polynomials tolerate singular values 1 % above their interval, which occur by rounding.
 POLYNOMIALS = (
     (8.3007, -24.0375, 17.4661),
     (4.0059, -2.9253, 0.5424),
