@@ -250,17 +250,22 @@ async def overload(server: Server, prompts: list[list[int]], options: argparse.N
             times["/health"].append(time.perf_counter() - began)
             await asyncio.sleep(0.05)
 
-    seconds = duration / 6
-    end = time.perf_counter() + seconds
+    async def sample(megabytes: list[float]) -> None:
+        while True:
+            megabytes.append(server.megabytes())
+            await asyncio.sleep(0.5)
+
+    seconds, at_capacity, overloaded = duration / 6, list[float](), list[float]()
+    end, sampling = time.perf_counter() + seconds, asyncio.create_task(sample(at_capacity))
     await asyncio.gather(*(saturate(end) for _ in range(48)))
+    sampling.cancel()
     capacity = finished / seconds
     before, pids = server.megabytes(), server.processes()
     statuses.clear()
     for values in times.values():
         values.clear()
-    finished, number, probing = 0, 0, asyncio.create_task(probe())
+    finished, number, observing = 0, 0, [asyncio.create_task(each) for each in (probe(), sample(overloaded))]
     began, requests = time.perf_counter(), set[asyncio.Task[None]]()
-    peak = before
     while (elapsed := time.perf_counter() - began) < duration:
         while number < elapsed * capacity * EXCESS:
             request = asyncio.create_task(ask(number))
@@ -268,11 +273,10 @@ async def overload(server: Server, prompts: list[list[int]], options: argparse.N
             request.add_done_callback(requests.discard)
             number += 1
         await asyncio.sleep(0.01)
-        if number % 50 == 0:
-            peak = max(peak, server.megabytes())
     rate = finished / duration
     await asyncio.gather(*requests)
-    probing.cancel()
+    for task in observing:
+        task.cancel()
     after = server.megabytes()
     print(f"capacity {capacity:.1f} requests/s; {number} requests in {duration:.0f} s; {rate:.1f} completed per second")
     for name, values in times.items():
@@ -280,7 +284,9 @@ async def overload(server: Server, prompts: list[list[int]], options: argparse.N
         print(f"{name:<12} {len(values):6}   {'   '.join(milliseconds)}")
     crashes = len(set(pids) - set(server.processes()))
     print(f"processes that ended: {crashes}; statuses: {dict(statuses)}")
-    print(f"memory: {before:.0f} MB before, {peak:.0f} MB peak, {after:.0f} MB after ({after / before - 1:+.1%})")
+    highest, usual = max(overloaded), max(at_capacity)
+    print(f"memory while idle: {before:.0f} MB before, {after:.0f} MB after ({after / before - 1:+.1%})")
+    print(f"peak memory: {usual:.0f} MB at capacity, {highest:.0f} MB under overload ({highest / usual - 1:+.1%})")
 
 
 async def disconnections(server: Server, prompts: list[list[int]], options: argparse.Namespace) -> None:
