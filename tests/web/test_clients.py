@@ -14,6 +14,7 @@ import pytest
 from openai import APIError, AsyncOpenAI, AuthenticationError, BadRequestError, NotFoundError, OpenAI
 
 import satchel
+from tests.conftest import VERSE
 from tests.web import client
 from tests.web.client import TOKEN, Server
 
@@ -110,9 +111,11 @@ def test_openai_receives_an_error_in_the_middle_of_a_stream(root: Path, tmp_path
 def reader(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, satchel.LanguageModel]]:
     """A server with a single model, whose context is long enough for passages."""
     folder = tmp_path_factory.mktemp("reader")
+    text = folder / "verse.txt"
+    text.write_text(VERSE * 20, encoding="utf-8")
     settings = {"model.width": 16, "model.layers": 1, "model.heads": 2, "model.context": CONTEXT, "training.threads": 1}
     satchel.train(
-        root / "verse.txt", model="transformer", tokenizer=root / "runs" / "ngram", steps=5, valid=0.1,
+        text, model="transformer", tokenizer=root / "runs" / "ngram", steps=5, valid=0.1,
         settings=settings, out=folder / "reader",
     )  # fmt: skip
     server = client.start(folder, folder / "reader", "--root", folder / "absent")
