@@ -131,15 +131,21 @@ def events(response: http.client.HTTPResponse) -> Iterator[Any]:
             yield text.decode() if text == b"[DONE]" else json.loads(text)
 
 
-def start(folder: Path, *arguments: object, token: str | None = TOKEN, env: dict[str, str] | None = None) -> Server:
-    """Start a server on a free port and wait until it answers."""
+def start(
+    folder: Path,
+    *arguments: object,
+    token: str | None = TOKEN,
+    env: dict[str, str] | None = None,
+    port: int = 0,
+) -> Server:
+    """Start a server on a port, by default a free one, and wait until it answers."""
     runtime = folder / "runtime"
     runtime.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "OMP_NUM_THREADS": "1", **(env or {})}
     if token is not None:
         environment["SATCHEL_TOKEN"] = token
     log = folder / "server.log"
-    command = [*SATCHEL, "serve", *map(str, arguments), "--port", "0", "--log"]
+    command = [*SATCHEL, "serve", *map(str, arguments), "--port", str(port), "--log"]
     with log.open("w") as errors:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder

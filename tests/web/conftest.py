@@ -1,15 +1,18 @@
 """Runs and a server for the tests of the web package."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 import satchel
 from tests.cli.conftest import SMALL
 from tests.conftest import VERSE
 from tests.web import client
+from tests.web.workbench import Workbench, tab
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +55,23 @@ def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[cli
     running = client.start(root, "--root", root / "runs", "--data", root / "data")
     yield running
     assert running.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser; tests that use it are skipped where there is none."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def workbench(browser: Any, server: client.Server) -> Iterator[Workbench]:
+    """The workbench in a new tab. At the end there were no errors and no requests to other hosts."""
+    with tab(browser, server) as (page, log):
+        yield Workbench(page, server)
+        assert log.problems == []

@@ -29,6 +29,7 @@ from satchel.web.operation import Operation, Request, imported
 from satchel.web.operations import OPERATIONS
 from satchel.web.operations_runs import RUN_OPERATIONS
 from satchel.web.pool import Pool
+from satchel.web.static_files import FILES, read
 from satchel.web.streams import EventStream, error_response
 from satchel.web.tokenization import TOKENIZER_OPERATIONS, TokenizerInfoRequest, TokenizerRequest
 
@@ -105,6 +106,8 @@ def create_app(services: Services) -> FastAPI:
         title="Satchel", version=satchel.__version__, docs_url=None, redoc_url=None, openapi_url=None,
         redirect_slashes=False,
     )  # fmt: skip
+    for path in FILES:
+        _add_file(app, path)
     _add_server_routes(app, services)
     _add_openai_routes(app, services)
     for operation in TOKENIZER_OPERATIONS:
@@ -120,6 +123,13 @@ def create_app(services: Services) -> FastAPI:
 
 
 # --- routes ---------------------------------------------------------------------------------------------
+
+
+def _add_file(app: FastAPI, path: str) -> None:
+    @app.get(path, include_in_schema=False)
+    async def file() -> Response:
+        content, media_type = read(path)
+        return Response(content, media_type=media_type)
 
 
 def _add_server_routes(app: FastAPI, services: Services) -> None:

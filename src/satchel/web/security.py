@@ -14,6 +14,7 @@ from typing import Any
 
 from satchel.web import limits
 from satchel.web.errors import ERROR_TYPES, error_document, json_bytes
+from satchel.web.static_files import FILES
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,7 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Routes without a token. They contain no data of users.
-PUBLIC = frozenset({"/health"})
+PUBLIC = frozenset({"/health", *FILES})
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
