@@ -104,7 +104,7 @@ function frame(data, look, at, hovered = null) {
 function numbers(data, look) {
   const { decimals } = data;
   const { size, wide, left, top } = matrixLayout(data);
-  if (decimals === undefined || wide < 28) return [];
+  if (decimals === undefined || wide < (data.scale === 'signed' ? 44 : 30)) return [];
   const floor = data.scale === 'weight' ? NUMBER_FLOOR * 20 : (data.largest ?? 1) * 0.015;
   return data.values.flatMap((row, i) => row.flatMap((value, j) => (Math.abs(value) < floor || isMasked(data, i, j) ? []
     : [write(left + (j + 0.5) * wide, top + (i + 0.5) * size + 4, (data.scale === 'signed' && value > 0 ? '+' : '') + fixed(value, decimals), look.colours['cell-ink'], { size: 11, anchor: 'middle' })])));
@@ -226,7 +226,7 @@ function Frame({ data, look, at }) {
 /** The values as a table. @param {{data: MatrixData, name: string}} properties */
 function MatrixTable({ data, name }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${name}><table><caption class="hidden">${name}</caption>
-    <thead><tr><th></th>${data.columns.map((text, column) => html`<th scope="col" key=${column}>${label(text)}</th>`)}</tr></thead>
+    <thead><tr><td></td>${data.columns.map((text, column) => html`<th scope="col" key=${column}>${label(text)}</th>`)}</tr></thead>
     <tbody>${data.values.map((row, i) => html`<tr key=${i}><th scope="row">${label(data.rows[i])}</th>
       ${row.map((value, j) => html`<td class="dense" key=${j}>${isMasked(data, i, j) ? '' : fixed(value)}</td>`)}</tr>`)}</tbody></table></div>`;
 }

@@ -67,11 +67,11 @@ export function RunBar() {
     const current = /** @type {HTMLElement | null | undefined} */ (tabs.current?.querySelector('[aria-current]'));
     if (tabs.current && current) tabs.current.scrollLeft = current.offsetLeft - tabs.current.offsetLeft - 40;
   }, [place.value.name]);
-  return html`<div class="bar2"><${RunPicker} />
+  return html`<section class="bar2" aria-label="Run"><${RunPicker} />
     <nav class="tabs" aria-label="Views" ref=${tabs}>${tabsOf(run).map(([name, text]) => html`<a key=${name} href=${`#/${name}`} onClick=${follow(name)}
       class=${missing(name, run) ? 'missing' : ''} title=${missing(name, run) || null}
       aria-current=${place.value.name === name ? 'page' : null}>${text}</a>`)}</nav>
-    <span class="spacer"></span><span class="figures">${figures(run)}</span></div>`;
+    <span class="spacer"></span><span class="figures">${figures(run)}</span></section>`;
 }
 
 /** The figures of a run with its baseline. @param {any} run */

@@ -20,7 +20,7 @@ export const Empty = ({ title, children, command, buttons }) => html`
 export function Failure({ error, title, command, onRetry }) {
   if (!error) return null;
   const isBug = !(error instanceof ApiError) || error.status === 500;
-  return html`<div class="failure" role="alert"><h2>${title ?? (isBug ? 'This is a bug' : 'This request cannot be answered')}</h2>
+  return html`<div class="failure" role="alert"><h2>${title ?? (isBug ? 'Error in the program' : 'This request cannot be answered')}</h2>
     <p>${error.message}</p>${error.remedy ? html`<p>To fix it: ${error.remedy}.</p>` : null}
     ${command ? html`<${Command} command=${command} />` : null}
     ${onRetry ? html`<button type="button" onClick=${onRetry}>Try again</button>` : null}</div>`;

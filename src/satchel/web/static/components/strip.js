@@ -97,7 +97,7 @@ export function TextStrip({ label = 'Text' }) {
     }
   };
   const choices = examplesOf(run).map((each) => ({ key: each, text: each, serif: true, onChoose: () => apply(each) }));
-  return html`<div class=${`strip${draft !== null && draft !== text ? ' stale-line' : ''}`}>
+  return html`<section aria-label=${`${label} of the view`} class=${`strip${draft !== null && draft !== text ? ' stale-line' : ''}`}>
     <span class="strip-label">${label}</span>
     <div class="strip-text">${isEditing
       ? html`<textarea ref=${field} aria-label=${label} rows="2" spellcheck=${false} value=${draft ?? text} onKeyDown=${keys}
@@ -110,5 +110,5 @@ export function TextStrip({ label = 'Text' }) {
       ${isEditing
         ? html`<${Link} onClick=${() => { apply(draft ?? text); close(); }}>Done <${Key}>Ctrl ↵<//><//>`
         : html`<${Link} data-key="t" onClick=${edit}>Edit text <${Key}>T<//><//>`}</div>
-  </div>`;
+  </section>`;
 }

@@ -11,14 +11,15 @@ import { bitsPerNat, curvesOf, useMeasurements } from '../measurements.js';
 import { go, loadRuns, runs } from '../state.js';
 import { theme } from '../theme.js';
 
-/** Facts about a run; null while its model cannot be loaded. @param {string} run @param {unknown} change */
-export function useInfo(run, change) {
+/** Facts about a run; null until its model has been saved. @param {string} run @param {boolean} isReady */
+export function useInfo(run, isReady) {
   const [info, setInfo] = useState(/** @type {any} */ (null));
   useEffect(() => {
+    if (!isReady) return undefined;
     let isCurrent = true;
     call('info', { run }).then((document) => { if (isCurrent) setInfo(document); }, () => {});
     return () => { isCurrent = false; };
-  }, [run, change]);
+  }, [run, isReady]);
   return info;
 }
 
@@ -43,8 +44,7 @@ export function RunningTraining({ training }) {
   const measured = useMeasurements(training.run, isRunning);
   const entry = runs.value?.find((each) => each.run === training.run);
   const state = measured.training ?? training;
-  const info = useInfo(training.run, measured.metrics.length > 0);
-  const curve = curveOf({ ...measured, training: state }, info, entry);
+  const curve = curveOf({ ...measured, training: state }, null, entry);
   const message = state.messages?.at(-1) ?? '';
   const speed = /([\d,]+) tokens\/s/.exec(message)?.[1];
   const left = /([\d:]+) left/.exec(message)?.[1];

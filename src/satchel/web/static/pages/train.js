@@ -41,12 +41,12 @@ export function Page() {
     call('runs/start', { run: name, ...body }, { fresh: true }).then(() => loadRuns().then(() => go('models')), setError);
   };
   const groups = groupsOf(schema.data?.groups ?? [], kind, task);
-  const select = (/** @type {string} */ field, /** @type {string} */ text, /** @type {string[]} */ options, /** @type {string} */ automatic) => html`<label class="field"><span>${text}</span><select value=${fields[field]} onChange=${set(field)}>
+  const select = (/** @type {string} */ field, /** @type {string} */ text, /** @type {string[]} */ options, /** @type {string} */ automatic) => html`<label class="field"><span>${text}</span><select aria-label=${text} value=${fields[field]} onChange=${set(field)}>
     ${options.map((each) => html`<option key=${each} value=${each}>${each || automatic}</option>`)}</select>${fieldError(field)}</label>`;
-  const input = (/** @type {string} */ field, /** @type {string} */ text, /** @type {string} */ note, /** @type {object} */ more = {}) => html`<label class="field"><span>${text}</span><input type="text" value=${fields[field]} onInput=${set(field)} placeholder=${note} ...${more} />${fieldError(field)}</label>`;
+  const input = (/** @type {string} */ field, /** @type {string} */ text, /** @type {string} */ note, /** @type {object} */ more = {}) => html`<label class="field"><span>${text}</span><input type="text" aria-label=${text} value=${fields[field]} onInput=${set(field)} placeholder=${note} ...${more} />${fieldError(field)}</label>`;
   return html`<form class="train" onSubmit=${start}><div class="view-head"><h1>Train a model</h1><span class="spacer"></span><button type="button" onClick=${() => go('models')}>Cancel</button><button type="submit" class="primary">Start training</button></div>
     <div class="columns train-columns"><div>
-      <div class="fields"><label class="field"><span>Data</span><input type="text" list="data-names" value=${fields.data} onInput=${set('data')} required /><datalist id="data-names">${(listed.data?.data ?? []).map((/** @type {any} */ each) => html`<option key=${each.name} value=${each.name}>${each.title ?? ''}</option>`)}</datalist>${fieldError('data')}</label>
+      <div class="fields"><label class="field"><span>Data</span><input type="text" aria-label="Data" list="data-names" value=${fields.data} onInput=${set('data')} required /><datalist id="data-names">${(listed.data?.data ?? []).map((/** @type {any} */ each) => html`<option key=${each.name} value=${each.name}>${each.title ?? ''}</option>`)}</datalist>${fieldError('data')}</label>
         ${input('run', 'Name of the run', name)}
         ${select('task', 'Task', ['', 'lm', 'classify', 'tag', 'translate'], task && !fields.task ? `${task} (from the data)` : 'from the data')}
         ${select('model', 'Model', KINDS, !fields.model && plan.data ? `${kind} (default)` : 'default of the task')}
@@ -111,8 +111,8 @@ function Setting({ setting, planned, value, onChange }) {
   };
   const choices = setting.enum ?? (setting.type === 'boolean' ? ['true', 'false'] : null);
   return html`<label class="field" title=${setting.description}><span>${name}</span>${choices
-    ? html`<select value=${value === undefined ? '' : String(value)} onChange=${(/** @type {any} */ event) => onChange(event.target.value === '' ? undefined : setting.type === 'boolean' ? event.target.value === 'true' : event.target.value)}>
+    ? html`<select aria-label=${name} value=${value === undefined ? '' : String(value)} onChange=${(/** @type {any} */ event) => onChange(event.target.value === '' ? undefined : setting.type === 'boolean' ? event.target.value === 'true' : event.target.value)}>
         <option value="">${automatic}</option>${choices.map((/** @type {string} */ each) => html`<option key=${each} value=${each}>${each}</option>`)}</select>`
-    : html`<input type="text" value=${value ?? ''} placeholder=${automatic} onChange=${(/** @type {any} */ event) => onChange(convert(event.target.value))} />`}
+    : html`<input type="text" aria-label=${name} value=${value ?? ''} placeholder=${automatic} onChange=${(/** @type {any} */ event) => onChange(convert(event.target.value))} />`}
     <span class="caption">${setting.description}</span></label>`;
 }

@@ -29,7 +29,7 @@ export function Page() {
   const [other, setOther] = useState('');
   const isRunning = training.value?.run === run.run && ['running', 'stopping'].includes(training.value.status);
   const measured = useMeasurements(run.run, isRunning);
-  const info = useInfo(run.run, measured.metrics.length > 0);
+  const info = useInfo(run.run, run.status === 'complete' || run.status === 'interrupted');
   const curve = curveOf(measured, info, run);
   const last = measured.metrics.at(-1);
   useReproduction({

@@ -21,7 +21,8 @@ const BEST = 4;
  * @param {(word: number) => void} [onSelect] @returns {import('../drawing.js').Drawing}
  */
 function alignmentDrawing({ source, target, source_roles: sourceRoles, target_roles: targetRoles, values }, look, at, width, onSelect) {
-  const size = Math.max(source.length, target.length) > 12 ? 18 : 36;
+  const text = (/** @type {string[]} */ words) => words.reduce((sum, word) => sum + measure(word, 1, 'serif') + 0.28, 0);
+  const size = Math.max(source.length, target.length) > 12 ? 18 : [36, 28, 22].find((each) => each * Math.max(text(source), text(target)) <= width) ?? 18;
   const { ink, ink3, accent, pos } = look.colours;
   const row = (/** @type {string[]} */ words, /** @type {any[]} */ roles) => {
     let x = 0;

@@ -189,7 +189,7 @@ export function Page() {
     }
     event.target.value = '';
   };
-  return html`<div class="view-head">${progress === null
+  return html`<div class="view-head"><h1 class="hidden">Write</h1>${progress === null
       ? html`<button type="button" class="primary" disabled=${!pieces.length} onClick=${generate}>Continue <${Key}>Ctrl ↵<//></button>`
       : html`<button type="button" onClick=${stop}>Stop <${Key}>Esc<//></button>`}
       <button type="button" disabled=${!past.value.length || progress !== null} onClick=${() => restore(past, future)}>Undo</button>
