@@ -56,3 +56,12 @@ def test_arrays_share_the_memory_of_the_first_row() -> None:
             np.testing.assert_array_equal(array[:, :5], values[layer, 0].numpy())
             array[0, 0, 0] = values[layer, 0, 0, 0, 0] = layer
             assert buffer.values[layer, 0, 0, 0, 0] == layer
+
+
+def test_rows_double_when_they_are_added_one_after_another() -> None:
+    buffer, _ = filled(3, 5)
+    assert buffer.values.shape[1] == 3
+    buffer.allocate(4, 5)
+    assert buffer.values.shape[1] == 6
+    buffer.allocate(13, 5)
+    assert buffer.values.shape[1] == 13

@@ -114,6 +114,7 @@ class Span:
         starts_B1 = torch.from_numpy(starts_B[:1] if self.is_uniform else starts_B)[:, None]
         # (B, T), or (1, T) if all rows have the same positions.
         self.positions = starts_B1 + torch.arange(length)
+        self._rows_B1 = torch.arange(len(starts_B))[:, None]
 
     @property
     def index(self) -> slice | Tensor:
@@ -135,7 +136,7 @@ class Span:
         if self.is_uniform:
             buffer_BHSK[:, :, self.start : self.stop] = values_BTHK.transpose(1, 2)
         else:
-            buffer_BHSK[torch.arange(len(buffer_BHSK))[:, None], :, self.positions] = values_BTHK
+            buffer_BHSK[self._rows_B1, :, self.positions] = values_BTHK
 
 
 class _Layer:

@@ -14,7 +14,8 @@ MIN_POSITIONS = 256
 class RowBuffer:
     """One tensor (L, R, H, S, K) for the keys or values of all layers and rows.
 
-    Memory for more rows or positions is allocated when it is needed; the number of positions doubles, up to `context`.
+    Memory for more rows or positions is allocated when it is needed; their numbers double, so that rows that are added
+    one after another are seldom copied, that of positions up to `context`.
     It is zeroed: attention multiplies masked values by 0, which is NaN for a value that is not finite.
     """
 
@@ -33,6 +34,8 @@ class RowBuffer:
         layers, old_rows, heads, old_positions, width = self.values.shape
         if rows <= old_rows and positions <= old_positions:
             return
+        if rows > old_rows:
+            rows = max(rows, 2 * old_rows)
         if positions > old_positions:
             positions = min(self._context, max(2 * positions, MIN_POSITIONS))
         values = self.values.new_zeros(layers, max(rows, old_rows), heads, max(positions, old_positions), width)
