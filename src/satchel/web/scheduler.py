@@ -5,6 +5,7 @@ Shapes: T tokens of a prompt including the boundary, V vocabulary.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -53,7 +54,7 @@ def _text(tokenizer: Tokenizer, id_: int) -> str:
     return f"token_id:{id_}" if text.startswith(("bytes:\\x", "token_id:")) else text
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
     """A request whose continuations are being generated."""
 
@@ -61,14 +62,28 @@ class _Job:
     model: Any
     texts: Callable[[int], str]
     top: int | None  # number of alternatives of each token; None without log-probabilities
-    rows: list[Continuation] = field(default_factory=list)
+    requests: list[Request]
+    rows: list[Continuation] = field(default_factory=list)  # none before the first step
     offsets: dict[Continuation, tuple[IncrementalDecoder, int]] = field(default_factory=dict)
 
 
 @dataclass
 class _Batch:
     batch: DecodingBatch
+    waiting: list[_Job] = field(default_factory=list)  # join the batch at the next step
     jobs: dict[Continuation, _Job] = field(default_factory=dict)
+
+    def add_waiting(self) -> None:
+        """Add the waiting jobs, whose prompts are encoded together."""
+        if not self.waiting:
+            return
+        rows = iter(self.batch.add([request for job in self.waiting for request in job.requests]))
+        for job in self.waiting:
+            job.rows = list(islice(rows, len(job.requests)))
+            self.jobs |= dict.fromkeys(job.rows, job)
+            if job.top is not None:
+                job.offsets = {row: (IncrementalDecoder(row.tokenizer, row.request.prompt), 0) for row in job.rows}
+        self.waiting = []
 
 
 class Scheduler:
@@ -108,7 +123,8 @@ class Scheduler:
             )
         sampling, notes = _sampling(model, request)
         texts = self._unique_texts(tokenizer) if request["unique"] else lambda each: str(tokenizer.text_of(each))
-        job = _Job(id_, model, texts, sampling.logprobs)
+        requests = [Request(prompt, prompt_ids, sampling, number) for number in range(sampling.samples)]
+        job = _Job(id_, model, texts, sampling.logprobs, requests)
         facts: dict[str, Any] = {
             "prompt": prompt,
             "prompt_tokens": len(prompt_ids),
@@ -122,11 +138,7 @@ class Scheduler:
             )
         if request["generate"]:
             batch = self._batches.get(id(model)) or _Batch(DecodingBatch(model.predictor, tokenizer))
-            requests = [Request(prompt, prompt_ids, sampling, number) for number in range(sampling.samples)]
-            job.rows = batch.batch.add(requests)
-            batch.jobs |= dict.fromkeys(job.rows, job)
-            if job.top is not None:
-                job.offsets = {row: (IncrementalDecoder(tokenizer, prompt), 0) for row in job.rows}
+            batch.waiting.append(job)
             self._batches[id(model)] = batch
             self._jobs[id_] = job
         return facts
@@ -137,6 +149,8 @@ class Scheduler:
         if job is None:
             return
         batch = self._batches[id(job.model)]
+        if job in batch.waiting:
+            batch.waiting.remove(job)
         for row in job.rows:
             if batch.jobs.pop(row, None) is not None:
                 batch.batch.remove(row)
@@ -149,12 +163,14 @@ class Scheduler:
         """
         for batch in list(self._batches.values()):
             try:
+                batch.add_waiting()
                 tokens = batch.batch.step()
             except Exception as error:  # the batch cannot go on, but the requests of other models can
-                for job in dict.fromkeys(batch.jobs.values()):
+                for job in {each.id: each for each in (*batch.jobs.values(), *batch.waiting)}.values():
                     del self._jobs[job.id]
                     yield job.id, {"error": error}
                 batch.jobs.clear()
+                batch.waiting.clear()
                 continue
             for token in tokens:
                 yield from self._events(batch, token)
@@ -177,7 +193,7 @@ class Scheduler:
                 yield job.id, {"end": {"samples": [_row_document(each) for each in job.rows]}}
 
     def _remove_empty(self) -> None:
-        self._batches = {key: each for key, each in self._batches.items() if each.jobs}
+        self._batches = {key: each for key, each in self._batches.items() if each.jobs or each.waiting}
 
     def _unique_texts(self, tokenizer: Tokenizer) -> UniqueTexts:
         if tokenizer.sha256 not in self._texts:
