@@ -88,6 +88,7 @@ class Worker:
             return
         try:
             if "generate" in message:
+                _leave_a_core()
                 model = self._models.load(Path(message["run"]))
                 if model.task != "lm":
                     name = Path(message["run"]).name
@@ -129,6 +130,15 @@ class Worker:
     def _send(self, event: Mapping[str, Any], content: bytes = b"") -> None:
         self._events.write(pack(event, content))
         self._events.flush()
+
+
+def _leave_a_core() -> None:
+    """Use fewer threads than cores: at each step all threads would wait for the one that shares its core with the HTTP
+    process.
+    """
+    import torch
+
+    torch.set_num_threads(min(torch.get_num_threads(), max(1, (os.cpu_count() or 1) - 1)))
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
