@@ -30,9 +30,8 @@ from satchel.web.frames import FRAME
 
 Document = dict[str, Any]
 # Threads of a computation wait for each other in a loop at first. The default duration is made for idle processors: if
-# another process uses one of them, the worker would spend most of its time in these loops. The duration of OpenBLAS
-# cannot be shortened enough, so its threads leave a core to the HTTP process.
-THREADING = {"GOMP_SPINCOUNT": "1000", "OPENBLAS_NUM_THREADS": str(max(1, (os.cpu_count() or 1) - 1))}
+# another process uses one of them, the worker would spend most of its time in these loops.
+SPINNING = {"GOMP_SPINCOUNT": "1000"}
 # Seconds between the starts of worker processes that end at once: the first and the longest delay.
 FIRST_DELAY, LONGEST_DELAY = 0.5, 8.0
 # A worker process that lived this long did not end at once.
@@ -77,7 +76,7 @@ class Worker:
             stdout=asyncio.subprocess.PIPE,
             limit=limits.MEGABYTE,
             start_new_session=True,  # Ctrl-C in the terminal reaches the server only
-            env=THREADING | {name: value for name, value in os.environ.items() if name != "SATCHEL_TOKEN"},
+            env=SPINNING | {name: value for name, value in os.environ.items() if name != "SATCHEL_TOKEN"},
         )
         return cls(process)
 
