@@ -8,6 +8,7 @@ import pytest
 
 from satchel import api
 from satchel.cli.main import run as run_command
+from satchel.nn.precision import has_bfloat16, instruction_sets
 from satchel.training import defaults
 from satchel.training.defaults import SHAPES, Budget, time_budget
 
@@ -28,11 +29,24 @@ def plan(text: Path, **options: Any) -> Any:
 def test_more_time_or_more_tokens_never_give_a_smaller_network() -> None:
     for kind, vocabulary in product(("transformer", "lstm", "rnn", "dan"), (100, 8000)):
         minutes = (0.1, 1, 5, 20, 100, 1000)
-        by_time = [time_budget(each).size(kind, vocabulary).parameters for each in minutes]
+        by_time = [time_budget(each, 1.4e11).size(kind, vocabulary).parameters for each in minutes]
         assert by_time == sorted(by_time)
         assert by_time[0] < by_time[-1]
         by_tokens = [Budget(tokens=count).size(kind, vocabulary).parameters for count in (1e4, 1e6, 1e8, 1e10)]
         assert by_tokens == sorted(by_tokens)
+
+
+def test_bfloat16_gives_the_size_of_twice_the_time_on_a_processor_with_avx512_bf16(text: Path) -> None:
+    if not has_bfloat16(instruction_sets("cpu")):
+        pytest.skip("the processor has no bfloat16 instructions")
+
+    def width(minutes: float, precision: str) -> int:
+        size: int = api.plan(text, minutes=minutes, settings={"training.precision": precision}).settings.model.width
+        return size
+
+    in_float32 = [width(minutes, "float32") for minutes in (2, 4, 8, 16, 32, 64)]
+    assert [width(minutes, "auto") for minutes in (1, 2, 4, 8, 16, 32)] == in_float32
+    assert [width(minutes, "auto") for minutes in (2, 4, 8, 16, 32, 64)] != in_float32
 
 
 def test_doubling_the_threads_has_the_same_effect_as_doubling_the_time(text: Path) -> None:
@@ -141,7 +155,7 @@ def test_a_classifier_with_given_model_settings_gets_no_bigrams_or_epochs(tmp_pa
 
 def test_a_translator_of_few_pairs_is_small_for_any_time_budget() -> None:
     def width(tokens: float, minutes: float) -> int:
-        return defaults.pair_shape(time_budget(minutes, threads=2), 2000, tokens).width
+        return defaults.pair_shape(time_budget(minutes, 1.4e11), 2000, tokens).width
 
     assert width(20, 1000) == defaults.PAIR_SHAPES[0].width
     for minutes in (5, 20):

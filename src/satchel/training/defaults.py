@@ -30,9 +30,8 @@ DEFAULT_MINUTES = 5.0
 BUDGETS = frozenset({"steps", "epochs", "minutes"})
 # Kinds of models with attention.
 ATTENTION_KINDS = ("transformer", "backpack")
-# Floating point operations per second in training: of a CPU core, and of other devices.
-CORE_RATE = 3e10
-DEVICE_RATES = {"cuda": 2e13, "mps": 1e12}
+# Fraction of the expected rate of a device (`costs.training_rate`) for which the sizes within a time limit were tuned.
+RATE_SHARE = 3 / 7
 # Number of training tokens per parameter that gives the lowest loss for a given amount of computation.
 TOKENS_PER_PARAMETER = 6
 # Numbers of epochs above which regularisation is increased.
@@ -152,19 +151,29 @@ class Budget:
         return min(network_sizes(kind), key=distance)
 
 
-def time_budget(minutes: float, device: str = "cpu", threads: int = 0) -> Budget:
-    """Return the budget of a number of minutes on a device; 0 threads are all cores."""
-    rate = DEVICE_RATES.get(device, CORE_RATE * (threads or os.cpu_count() or 1))
-    return Budget(operations=60 * minutes * rate)
+def time_budget(minutes: float, rate: float) -> Budget:
+    """Return the budget of a number of minutes on a device with a rate of floating point operations per second."""
+    return Budget(operations=60 * minutes * RATE_SHARE * rate)
 
 
 def _budget(training: Any, tokens: float) -> Budget:
     """Return the budget of training settings; `tokens` is the size of the training data."""
     if training.minutes is not None:
-        return time_budget(training.minutes, training.device, training.threads)
+        return time_budget(training.minutes, _rate(training))
     if training.epochs is not None:
         return Budget(tokens=training.epochs * tokens)
     return Budget(tokens=training.steps * training.batch_tokens)
+
+
+def _rate(training: Any) -> float:
+    """Return the expected rate of the device of training settings, with their threads and precision."""
+    from satchel.models.costs import training_rate
+    from satchel.nn.precision import instruction_sets, resolve
+    from satchel.training.prepare import chosen_device
+
+    device = chosen_device(training)
+    precision = resolve(training.precision, instruction_sets(device))
+    return training_rate(device, training.threads or os.cpu_count() or 1, precision)
 
 
 def characters_per_token(kind: str, size: int) -> float:
