@@ -302,3 +302,4 @@ def test_unknown_runs_and_data_are_not_found(server: Server) -> None:
         reply = server.post("/api/evaluate", body)
         assert reply.status == 404
         assert "lists" in reply.error["remedy"]
+    assert server.post("/api/data", {"valid": "absent.txt"}).status == 404

@@ -1,9 +1,9 @@
 """Muon optimizer (Jordan et al., 2024): momentum, orthogonalised by a Newton-Schulz iteration, for inner matrices.
 
-The polynomials of the iteration differ by step, as in Polar Express (Amsel et al., 2025): each is the odd polynomial of
-degree 5 that maps the interval of the singular values after the previous one closest to 1. Four of them reach what five
-equal ones do. The iteration computes in the precision of the training: bfloat16 where it is native, else float32. The
-implementation in torch always uses bfloat16, which most CPUs emulate.
+The iteration computes in the precision of the training: bfloat16 where it is native, else float32. The implementation
+in torch always uses bfloat16, which most CPUs emulate. In float32 the five polynomials are those of Jordan et al. In
+bfloat16 they differ by step, as in Polar Express (Amsel et al., 2025): each is the odd polynomial of degree 5 that maps
+the interval of the singular values after the previous one closest to 1, and four reach what five equal ones do.
 Shapes: N matrices of one shape, R rows, C columns.
 """
 
@@ -14,14 +14,18 @@ import torch
 from torch import Tensor, nn
 
 MOMENTUM = 0.95
-# Coefficients of x, x^3 and x^5 in each iteration. Singular values from 0.003 to 1 are mapped to 0.79 to 1.21. The
-# first three polynomials tolerate singular values 1 % above their interval, which occur by rounding.
-POLYNOMIALS = (
-    (8.3007, -24.0375, 17.4661),
-    (4.0059, -2.9253, 0.5424),
-    (3.4840, -2.5614, 0.5024),
-    (2.5153, -1.8615, 0.4425),
-)
+# Coefficients of x, x^3 and x^5 in each iteration. Singular values from 0.003 to 1 are mapped to 0.68 to 1.2 in float32
+# and to 0.79 to 1.21 in bfloat16. The first three polynomials of bfloat16 tolerate singular values 1 % above their
+# interval, which occur by rounding.
+POLYNOMIALS = {
+    torch.float32: ((3.4445, -4.7750, 2.0315),) * 5,
+    torch.bfloat16: (
+        (8.3007, -24.0375, 17.4661),
+        (4.0059, -2.9253, 0.5424),
+        (3.4840, -2.5614, 0.5024),
+        (2.5153, -1.8615, 0.4425),
+    ),
+}
 # Ratio of columns to rows from which the iterations are computed on R x R matrices only.
 LONG = 3
 # Iterations between two products with x. In bfloat16, rounding makes eigenvalues of x x^T near 0 negative, and further
@@ -37,9 +41,10 @@ def orthogonalise(matrices_NRC: Tensor) -> Tensor:
     x_NRC = matrices_NRC.mT if is_tall else matrices_NRC
     x_NRC = x_NRC / x_NRC.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     if x_NRC.shape[2] >= LONG * x_NRC.shape[1]:
-        size = BFLOAT16_STAGE if x_NRC.dtype == torch.bfloat16 else len(POLYNOMIALS)
-        for start in range(0, len(POLYNOMIALS), size):
-            factors_NRR = _iterate_factors(x_NRC, POLYNOMIALS[start : start + size])
+        polynomials = POLYNOMIALS[x_NRC.dtype]
+        size = BFLOAT16_STAGE if x_NRC.dtype == torch.bfloat16 else len(polynomials)
+        for start in range(0, len(polynomials), size):
+            factors_NRR = _iterate_factors(x_NRC, polynomials[start : start + size])
             # The product of the transposes is contiguous in the layout of the parameters.
             x_NRC = (x_NRC.mT @ factors_NRR.mT).mT if is_tall else factors_NRR @ x_NRC
     else:
@@ -52,7 +57,7 @@ def _iterate(x_NRC: Tensor) -> Tensor:
     # Results are written to buffers, because the allocation of large tensors takes time.
     gram_NRR, powers_NRR = x_NRC.new_empty(2, len(x_NRC), x_NRC.shape[1], x_NRC.shape[1])
     next_NRC = torch.empty_like(x_NRC)
-    for first, third, fifth in POLYNOMIALS:
+    for first, third, fifth in POLYNOMIALS[x_NRC.dtype]:
         torch.bmm(x_NRC, x_NRC.mT, out=gram_NRR)
         torch.baddbmm(gram_NRR, gram_NRR, gram_NRR, beta=third, alpha=fifth, out=powers_NRR)
         torch.baddbmm(x_NRC, powers_NRR, x_NRC, beta=first, out=next_NRC)

@@ -71,10 +71,10 @@ class Services:
     async def call(self, operation: Operation, request: Request, invalid: int) -> Response:
         """Return the response to an operation of the JSON API."""
         paths = {name: str(self.catalogue.run(name)) for name in request.run_ids()}
+        paths |= {name: str(self.catalogue.data(name)) for name in request.data_ids()}
         place = request.place() or operation.place
         if place == "server":
             return await self._call_here(operation, request, invalid)
-        paths |= {name: str(self.catalogue.data(name)) for name in request.data_ids()}
         kind = type(request)
         message = {
             "call": operation.function,
