@@ -105,16 +105,6 @@ export async function call(name, body, { abort, fresh = false } = {}) {
 }
 
 /**
- * The bytes of a reply in binary form, with its shape.
- * @param {string} name @param {object} body @param {AbortSignal} [abort]
- */
-export async function binary(name, body, abort) {
-  const response = await send(`api/${name}`, body, abort);
-  const shape = (response.headers.get('x-shape') ?? '').split(',').map(Number);
-  return { shape, bytes: await response.arrayBuffer() };
-}
-
-/**
  * The documents of a streamed reply.
  * @param {string} name @param {object} body @param {AbortSignal} abort
  * @returns {AsyncGenerator<any>}

@@ -59,6 +59,7 @@ function App() {
     <${TopBar} />
     ${isRunPage ? html`<${RunBar} />` : null}
     <${ConnectionBand} />
+    ${isRunPage && STRIPS[name] && runs.value === null ? html`<div class="strip"></div>` : null}
     ${isRunPage && STRIPS[name] && openRun.value && !missing(name, openRun.value) ? html`<${TextStrip} label=${STRIPS[name]} key=${openRun.value.run} />` : null}
     <main id="main" tabindex="-1" class=${`page-${name}`}>
       <${DroppedFields} />

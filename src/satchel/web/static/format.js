@@ -41,10 +41,6 @@ export function duration(seconds) {
 /** Bits of a natural logarithm of a probability. @param {number} logprob */
 export const bits = (logprob) => -logprob / Math.LN2;
 
-/** A short number of a matrix: integers without decimals. @param {number | null} value @param {number} decimals */
-export const compact = (value, decimals = 3) =>
-  value !== null && Number.isInteger(value) ? fixed(value, 0) : fixed(value, decimals);
-
 /** A number as a fraction with a small denominator where it is one. @param {number} value */
 export function fraction(value) {
   for (let below = 1; below <= 12; below += 1) {
@@ -70,9 +66,6 @@ const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u00ad\u061c\u200b-\u
 /** A text with invisible characters as escapes. @param {string} text */
 export const visible = (text) =>
   text.replace(INVISIBLE, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
-
-/** Texts of the boundary token. */
-export const BOUNDARIES = new Set(['<start>', '<end>', '<s>', '</s>', '<unk>']);
 
 /**
  * The label of a token in lists and axes: marks for white space at its start.

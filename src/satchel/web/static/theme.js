@@ -91,7 +91,7 @@ const systemIsDark = signal(system.matches);
 system.addEventListener('change', () => { systemIsDark.value = system.matches; });
 
 /** The theme that the user has chosen; null: that of the system. */
-export const chosenTheme = signal(/** @type {string | null} */ (localStorage.getItem(STORED)));
+const chosenTheme = signal(/** @type {string | null} */ (localStorage.getItem(STORED)));
 
 /** The theme of the page. */
 export const theme = computed(() => {

@@ -6,7 +6,7 @@ import { fraction, visible } from '../format.js';
 import { rgb, theme } from '../theme.js';
 
 /** A cell of a matrix as text. @param {any} value */
-export const cellText = (value) => (typeof value === 'number' ? fraction(value) : value === null ? '–' : visible(String(value)));
+const cellText = (value) => (typeof value === 'number' ? fraction(value) : value === null ? '–' : visible(String(value)));
 
 /** The background of a cell: weights and scores are tinted by their size. @param {any} matrix @param {any} value @param {import('../theme.js').Theme} look */
 function background(matrix, value, look) {

@@ -4,7 +4,7 @@ import { html, signal, useEffect, useRef, useState } from '../lib.js';
 import { connection, origin, useAddress } from '../api.js';
 import { announced } from '../clipboard.js';
 import { baselineName, kindName, metric, parameters } from '../format.js';
-import { dropped, firstPage, go, open, openRun, place, runs } from '../state.js';
+import { dropped, go, open, openRun, place, runs, subject } from '../state.js';
 import { toggleTheme } from '../theme.js';
 import { shortcutsEnabled, SHORTCUTS, toggleShortcuts } from '../keys.js';
 import { Key } from './controls.js';
@@ -116,7 +116,7 @@ function RunPicker() {
   };
   return html`<div class="run-picker" ref=${holder} onKeyDown=${keys}>
     <button type="button" class="run-button" aria-expanded=${isOpen} aria-haspopup="dialog" onClick=${() => setOpen(!isOpen)}>
-      <strong>${run?.run ?? 'Choose a run'}</strong>${run ? html`<span class="caption">${kindName(run.model)}, ${run.task}</span>` : null}
+      <strong>${run?.run ?? (subject.run.value || 'Choose a run')}</strong>${run ? html`<span class="caption">${kindName(run.model)}, ${run.task}</span>` : null}
       <span class="chevron" aria-hidden="true">⌄</span></button>
     ${isOpen ? html`<div class="popover left" role="dialog" aria-label="Runs">
       <input type="search" aria-label="Search runs" placeholder="Search" value=${search} onInput=${(/** @type {any} */ event) => setSearch(event.target.value)} />
@@ -152,5 +152,3 @@ export function Overlays() {
       <table class="keys"><tbody>${SHORTCUTS.map(([keys, action]) => html`<tr key=${action}><td>${keys.map((key) => html`<${Key} key=${key}>${key}<//> `)}</td><td>${action}</td></tr>`)}</tbody></table>
       <label class="check"><input type="checkbox" checked=${shortcutsEnabled.value} onChange=${toggleShortcuts} /> Use single-letter keys</label><//>` : null}`;
 }
-
-export { firstPage };

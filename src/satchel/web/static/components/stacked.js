@@ -5,8 +5,22 @@ import { fixed, signed } from '../format.js';
 
 const [HEIGHT, LABELLED, TOP] = [180, 13, 12];
 
+/** @typedef {{word: string, role?: string | null, at?: number, parts: {sense: number, value: number}[]}} Word */
+
+const MOST_WORDS = 24;
+
+/** The words with the largest sums in the order of the text, and one entry for all others. @param {Word[]} words @returns {Word[]} */
+export function largestWords(words) {
+  const placed = words.map((word, at) => ({ ...word, at, sum: word.parts.reduce((sum, part) => sum + part.value, 0) }));
+  if (placed.length <= MOST_WORDS) return placed;
+  const sorted = [...placed].sort((a, b) => Math.abs(b.sum) - Math.abs(a.sum));
+  const others = sorted.slice(MOST_WORDS);
+  const parts = others[0].parts.map(({ sense }, index) => ({ sense, value: others.reduce((sum, word) => sum + word.parts[index].value, 0) }));
+  return [...sorted.slice(0, MOST_WORDS).sort((a, b) => a.at - b.at), { word: `${others.length} others`, role: 'others', at: -1, parts }];
+}
+
 /**
- * @param {{words: {word: string, role?: string | null, parts: {sense: number, value: number}[]}[], bias: number, logit: number}} data
+ * @param {{words: Word[], bias: number, logit: number}} data
  * @param {import('../theme.js').Theme} look
  * @param {number} width
  * @param {number | null} at selected word
@@ -52,9 +66,9 @@ export function stackedDrawing({ words, bias, logit }, look, width, at, onSelect
   const size = measure('m', 20, 'serif') * 8 > step ? 15 : 20;
   words.forEach(({ word, role }, column) => {
     const font = role ? 'sans' : 'serif';
-    shapes.push(write(middle(column), base, shorten(word.trim() || word, step - 6, role ? 12 : size, font), role ? ink3 : ink, { size: role ? 12 : size, font, anchor: 'middle', weight: column === at ? 700 : 400 }));
+    shapes.push(write(middle(column), base, shorten(word.trim() || word, step - 6, role ? 12 : size, font), role ? ink3 : ink, { size: role ? 12 : size, font, anchor: 'middle', weight: words[column].at === at ? 700 : 400 }));
     shapes.push(write(middle(column), base + 26, signed(sums[column]), look.colours[sums[column] < 0 ? 'neg-text' : 'pos-text'], { size: 13, anchor: 'middle' }));
-    if (onSelect) shapes.push(rect(column * step, 0, step, base + 34, 'transparent', { onClick: () => onSelect(column), title: `${word} ${signed(sums[column])}` }));
+    if (onSelect) shapes.push(rect(column * step, 0, step, base + 34, 'transparent', { onClick: () => onSelect(words[column].at ?? column), title: `${word} ${signed(sums[column])}` }));
   });
   shapes.push(write(middle(biasColumn), base, 'bias', ink2, { anchor: 'middle' }), write(middle(biasColumn), base + 26, signed(bias), ink2, { size: 13, anchor: 'middle' }));
   shapes.push(write(middle(logitColumn) - step / 2, base + 26, '=', ink2, { size: 13, anchor: 'middle' }));

@@ -5,7 +5,7 @@ import { ApiError } from '../api.js';
 import { copy } from '../clipboard.js';
 
 /** A command that can be copied. @param {{command: string}} properties */
-export const Command = ({ command }) => html`
+const Command = ({ command }) => html`
   <div class="command"><code>${command}</code><button type="button" class="link" onClick=${() => copy(command)}>Copy</button></div>`;
 
 /** What is missing, one sentence, one command, buttons. @param {{title: any, children?: any, command?: string, buttons?: any}} properties */

@@ -9,7 +9,7 @@ import { openRun, set, subject, tokens } from '../state.js';
 import { Key, Link } from './controls.js';
 import { Menu } from './menu.js';
 
-/** Whether a text field of the strip is open; `T` opens it. */
+// Texts with at most so many tokens are applied while they are edited, after a pause in milliseconds.
 const SHORT = 200;
 const PAUSE = 300;
 

@@ -23,10 +23,17 @@ export function useInfo(run, isReady) {
   return info;
 }
 
+/** The n-gram baseline of a language model. It is measured after a training; before, that of a run on the same data is shown. @param {any} entry */
+function baselineOf(entry) {
+  if (entry.baseline) return entry.metric === 'bits_per_byte' ? entry.baseline : null;
+  const other = runs.value?.find((each) => each.data === entry.data && each.metric === 'bits_per_byte' && each.baseline?.name === 'ngram');
+  return other ? { name: `n-gram (${other.run.split('/').at(-1)})`, value: other.baseline.value } : null;
+}
+
 /** The curve of a run as a function of a theme and a width. @param {any} measured @param {any} info @param {any} entry */
 export function curveOf(measured, info, entry) {
   const factor = entry?.task === 'lm' ? bitsPerNat(info, measured.training) : null;
-  const baseline = entry?.metric === 'bits_per_byte' ? entry.baseline : null;
+  const baseline = entry?.task === 'lm' ? baselineOf(entry) : null;
   const last = measured.metrics.at(-1);
   const left = /, (\d+):(\d\d) left/.exec(measured.training?.messages?.at(-1) ?? '');
   const end = (last ? last.wall_seconds ?? last.seconds : 1) + (left ? 60 * Number(left[1]) + Number(left[2]) : 0);
@@ -54,6 +61,8 @@ export function RunningTraining({ training }) {
     forget(training.run);
     loadRuns().catch(() => {});
   }, [status]);
+  const isKnown = Boolean(entry);
+  useEffect(() => { if (measured.metrics.length && !isKnown) loadRuns().catch(() => {}); }, [measured.metrics.length]);
   const stop = () => call('runs/stop', { run: training.run }, { fresh: true }).then(() => loadRuns(), setError);
   const resume = () => call('runs/resume', { run: training.run }, { fresh: true }).then(() => loadRuns(), setError);
   const sample = measured.samples.findLast((/** @type {any} */ each) => each.text.trim());

@@ -10,7 +10,7 @@ import { useReproduction } from '../components/reproduce.js';
 import { Result } from '../components/states.js';
 import { Distribution } from '../components/distribution.js';
 import { Picture } from '../drawing.js';
-import { fixed, label, signed } from '../format.js';
+import { bits, fixed, label, signed } from '../format.js';
 import { viewKeys } from '../keys.js';
 import { firstPage, go, openRun, set, subject } from '../state.js';
 import { theme } from '../theme.js';
@@ -26,6 +26,7 @@ export function Page() {
   const [start, setStart] = useState(0);
   const [isPaired, setPaired] = useState(subject.text2.value !== '');
   const isLong = useLength(run, text);
+  const scored = useRequest('score', isLong && run.task === 'lm' ? { run: run.run, text } : null);
   const base = { run: run.run, text, ...(which ? { which } : {}), ...(isLong ? { start, length: LONG } : {}) };
   const overview = useRequest('attention', text ? { ...base, thumbnails: true } : null);
   const patterns = useRequest('patterns', text && !isLong && run.task !== 'translate' ? { run: run.run, text } : null);
@@ -58,7 +59,7 @@ export function Page() {
       <span class="summary">${isPaired ? 'Aligned by common tokens; B minus A where both have the pair'
         : pattern ? `Pattern: ${pattern.pattern}, mean weight ${fixed(pattern.weight, 2)} (uniform attention would give ${fixed(pattern.chance, 2)})` : 'No pattern has a high mean weight in this text'}</span>
       <span class="spacer"></span><span class="caption keys-note"><kbd>←</kbd> <kbd>→</kbd> ${unit} <kbd>↑</kbd> <kbd>↓</kbd> layer <kbd>J</kbd> <kbd>K</kbd> token</span></div>
-    ${isLong ? html`<${WindowStrip} start=${start} onStart=${setStart} />` : null}
+    ${isLong ? html`<${WindowStrip} start=${start} onStart=${setStart} values=${scored.data?.tokens.map((/** @type {any} */ token) => bits(token.logprob))} />` : null}
     ${isPaired ? html`<${TwoTexts} base=${base} layer=${layer} head=${head} />` : html`
     <${Result} request=${shown.data ? shown : { ...shown, error: overview.error ?? shown.error }} rows=${18}>${(/** @type {any} */ data) => html`
       <${OneText} data=${data} layer=${layer} head=${head} offset=${isLong ? start : 0} thumbnails=${thumbnails} best=${best} largest=${overview.data?.thumbnails?.largest ?? null} onHead=${select} body=${{ ...base, layer, head }} />`}<//>`}`;
@@ -99,7 +100,7 @@ function OneText({ data, layer, head, offset, thumbnails, best, largest, onHead,
     name: `attention-${layer}-${head}`, terminal: data.terminal, python: data.python, http: ['attention', body], json: data, drawing: (look) => matrixDrawing(matrix, look, at),
   }, [data, layer, head, at]);
   const hasLines = layout.size >= 11;
-  return html`<div class="columns attention-columns">
+  return html`<div class=${`columns attention-columns${hasLines ? '' : ' no-lines'}`}>
     <${Section} class="bare" title="Attention weights" note="row: query token, column: key token">
       <${Matrix} data=${matrix} at=${at} onSelect=${select} name="Attention weights" pins=${pins} onPin=${togglePin} />
       <div class="legend"><span>0</span><span class="ramp"></span><span>1</span><span>rows sum to 1${causal ? '; blank cells are masked' : ''}</span></div>

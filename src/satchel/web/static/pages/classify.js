@@ -5,7 +5,7 @@ import { useRequest } from '../api.js';
 import { Bar, Link, Section, Segmented } from '../components/controls.js';
 import { useReproduction } from '../components/reproduce.js';
 import { Failure, Result } from '../components/states.js';
-import { stackedDrawing } from '../components/stacked.js';
+import { largestWords, stackedDrawing } from '../components/stacked.js';
 import { useWidth } from '../components/width.js';
 import { Picture } from '../drawing.js';
 import { fixed, probability, signed } from '../format.js';
@@ -64,8 +64,8 @@ function Explanation({ data, target, isRaw, body }) {
   const logit = prediction.logits?.[target];
   const sum = terms.reduce((total, term) => total + term.value, bias);
   const at = subject.at.value;
-  const select = (/** @type {number} */ word) => set({ at: word === at ? null : word });
-  const drawing = (/** @type {import('../theme.js').Theme} */ look) => stackedDrawing({ words, bias, logit }, look, width, at, select);
+  const select = (/** @type {number} */ word) => { if (word >= 0) set({ at: word === at ? null : word }); };
+  const drawing = (/** @type {import('../theme.js').Theme} */ look) => stackedDrawing({ words: largestWords(words), bias, logit }, look, width, at, select);
   useReproduction({ name: 'classify', terminal: data.terminal, python: data.python, http: ['classify', body], json: data, drawing: prediction.contributions ? drawing : null }, [data, target, isRaw, width, at]);
   const sorted = Object.entries(prediction.probabilities).sort(([, a], [, b]) => /** @type {number} */ (b) - /** @type {number} */ (a));
   return html`<div class="columns classify-columns"><div ref=${holder}>${prediction.contributions ? html`
@@ -134,7 +134,7 @@ function WhatIf() {
         <input type="text" value=${word} onInput=${(/** @type {any} */ event) => setWord(event.target.value)} /></label></form>
         ${near.map((/** @type {any} */ each) => html`<${Link} key=${each.word} class="link serif" onClick=${() => replace(each.word)}>${each.word.trim()}<//>`)}` : html`<p class="caption">Select a word in the text or in the drawing.</p>`}</div>
     <div class="scroll"><table class="variants"><thead class="hidden"><tr><th>text</th><th>label</th><th>probability</th><th>pin</th></tr></thead><tbody>${ordered.map((row) => html`<tr key=${row.text} class=${row.text === subject.text.value ? 'chosen' : ''}>
-      <td><button type="button" class="plain serif" onClick=${() => set({ text: row.text, at: null })}>${row.text.split(/(\s+)/).map((part, index) => (part.trim() && !first.includes(part) ? html`<u key=${index}>${part}</u>` : part))}</button></td>
+      <td><button type="button" class="plain serif" onClick=${() => set({ text: row.text, at: null })}>${row.text.slice(0, 300).split(/(\s+)/).map((part, index) => (part.trim() && !first.includes(part) ? html`<u key=${index}>${part}</u>` : part))}</button></td>
       <td>${row.label}</td><td class="right">${probability(row.probability)}</td>
       <td class="right"><${Link} aria-pressed=${Boolean(row.isPinned)} onClick=${() => change((all) => all.map((each) => (each.text === row.text ? { ...each, isPinned: !each.isPinned } : each)))}>${row.isPinned ? 'Unpin' : 'Pin'}<//></td></tr>`)}</tbody></table></div><//>`;
 }

@@ -46,7 +46,12 @@ export function Contributions({ modes: Modes }) {
   const { prefix, request: listed, entries, present } = useTargets(run, subject.text.value);
   const target = subject.target.value || present || entries[0]?.text || '';
   const versus = subject.versus.value;
-  const body = { run: run.run, text: prefix, target, ...(versus ? { versus } : {}) };
+  // The text of a token can also be that of a word with a space before it: the id is exact.
+  const exact = (/** @type {string} */ text) => {
+    const entry = entries.find((/** @type {any} */ each) => each.text === text);
+    return entry?.id !== undefined && !text.startsWith(' ') ? `id:${entry.id}` : text;
+  };
+  const body = { run: run.run, text: prefix, target: exact(target), ...(versus ? { versus: exact(versus) } : {}) };
   const request = useRequest('contributions', prefix && target ? body : null);
   const name = target.trim() || label(target);
   const choose = (/** @type {any} */ entry) => set({ target: entry.text, versus: entry.text === versus ? '' : versus });

@@ -55,7 +55,7 @@ export function Page() {
       <p class="caption data-facts">${described.data ? dataFacts(described.data) : ''}</p>
       <details><summary>More: tokenizer, held-out data, steps, seed</summary><div class="fields">${input('tokenizer', 'Tokenizer', 'char, byte, word, bpe:N, unigram:N, or a run')}${input('valid', 'Held-out data', 'a share such as 0.05, or data')}${input('steps', 'Steps', 'from the minutes', { inputmode: 'numeric' })}${input('seed', 'Seed', '0', { inputmode: 'numeric' })}</div></details>
       ${groups.map((/** @type {any} */ group) => html`<${Group} key=${group.group} group=${group} settings=${settings} planned=${plan.data?.settings?.[group.group]} error=${failure} onChange=${(/** @type {Record<string, any>} */ next) => { setSettings(next); setError(null); }} />`)}</div>
-    <div class="detail"><${Section} class="bare" title="Estimate"><${Failure} error=${failure && !['data', 'run', 'task', 'model', 'size', 'minutes', 'tokenizer', 'valid', 'steps', 'seed'].includes(failure.param) ? failure : null} title="This training cannot start" />
+    <div class="detail"><${Section} class="first" title="Estimate"><${Failure} error=${failure && !['data', 'run', 'task', 'model', 'size', 'minutes', 'tokenizer', 'valid', 'steps', 'seed'].includes(failure.param) ? failure : null} title="This training cannot start" />
         <div class="estimate">${plan.data ? html`<${Estimates} estimates=${plan.data.estimates} />` : html`<p class="caption">Planning …</p>`}</div><//>
       ${plan.data?.reasons?.length ? html`<${Section} title="Chosen automatically"><ul class="reasons">${plan.data.reasons.map((/** @type {string} */ reason) => html`<li key=${reason}>${reason}</li>`)}</ul><//>` : null}</div></div></form>`;
 }
