@@ -20,6 +20,15 @@ AVX2, AVX512, AVX512_BF16, AMX, GPU_BF16 = "avx2", "avx512", "avx512_bf16", "amx
 NATIVE_BFLOAT16 = frozenset({AVX512_BF16, AMX, GPU_BF16})
 
 
+def chosen_device(setting: str) -> str:
+    """Return the device of the setting `training.device`; `auto` is the best one of this machine."""
+    if setting != "auto":
+        return setting
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
 def instruction_sets(device: str) -> tuple[str, ...]:
     """Return the instruction sets of a device (cpu, cuda or mps) that the kernels of torch and oneDNN may use."""
     if device == "cuda":

@@ -168,10 +168,9 @@ def _budget(training: Any, tokens: float) -> Budget:
 def _rate(training: Any) -> float:
     """Return the expected rate of the device of training settings, with their threads and precision."""
     from satchel.models.costs import training_rate
-    from satchel.nn.precision import instruction_sets, resolve
-    from satchel.training.prepare import chosen_device
+    from satchel.nn.precision import chosen_device, instruction_sets, resolve
 
-    device = chosen_device(training)
+    device = chosen_device(training.device)
     precision = resolve(training.precision, instruction_sets(device))
     return training_rate(device, training.threads or os.cpu_count() or 1, precision)
 

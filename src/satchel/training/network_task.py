@@ -16,7 +16,7 @@ from satchel.inspection.sites import site_paths
 from satchel.models.build import SIZES, size_tree
 from satchel.models.costs import Costs, training_rate
 from satchel.ngram.tables import Table
-from satchel.nn.precision import explain, instruction_sets
+from satchel.nn.precision import chosen_device, explain, instruction_sets
 from satchel.nn.shapes import shapes_only
 from satchel.runs import checkpoint
 from satchel.runs import folder as runs
@@ -31,7 +31,7 @@ from satchel.training.distributed import SINGLE_PROCESS, Team, process_group
 from satchel.training.examples.common import open_data
 from satchel.training.networks import CustomSettings, NetworkRunSettings, Sampler, Sizes, read_ngram
 from satchel.training.plan import Plan
-from satchel.training.prepare import arithmetic, check_device, chosen_device, prepare
+from satchel.training.prepare import arithmetic, check_device, prepare
 from satchel.training.report import Hooks, TrainReport
 
 # Memory of a process with torch.
@@ -134,7 +134,7 @@ class NetworkTask:
 
     def precision_note(self, settings: Any) -> str:
         """Return the precision of a training on this machine, and the reason for it."""
-        device = chosen_device(settings.training)
+        device = chosen_device(settings.training.device)
         return explain(settings.training.precision, device, instruction_sets(device))
 
     def estimates(self, settings: Any, vocabulary: int, tokens: int, characters: int) -> dict[str, int]:

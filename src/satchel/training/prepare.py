@@ -13,7 +13,7 @@ from satchel.data.tokens import open_tokens
 from satchel.errors import MachineError, SettingsError
 from satchel.ngram.smoothing import NgramSettings, estimate
 from satchel.ngram.tables import Table
-from satchel.nn.precision import has_bfloat16, instruction_sets, resolve
+from satchel.nn.precision import chosen_device, has_bfloat16, instruction_sets, resolve
 from satchel.progress import Progress
 from satchel.runs import folder as runs
 from satchel.text.reading import Corpus
@@ -97,7 +97,7 @@ def arithmetic(training: TrainingSettings, parameters: int, team: Team) -> dict[
     """Return the properties on which the rounding of sums depends; a run can be resumed only with the same ones."""
     is_small = 6.0 * parameters * training.batch_tokens < SMALL_STEP
     threads = training.threads or (1 if is_small else max(1, (os.cpu_count() or 1) // team.local_size))
-    device = chosen_device(training)
+    device = chosen_device(training.device)
     names = instruction_sets(device)
     precision = resolve(training.precision, names)
     facts = {"threads": threads, "processes": team.size, "torch": torch.__version__, "device": device}
@@ -105,15 +105,6 @@ def arithmetic(training: TrainingSettings, parameters: int, team: Team) -> dict[
     if precision == "bfloat16":
         facts["bfloat16"] = "native" if has_bfloat16(names) else "emulated"
     return facts
-
-
-def chosen_device(training: TrainingSettings) -> str:
-    """Return the device of the settings, or the best one of this machine."""
-    if training.device != "auto":
-        return training.device
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def check_device(training: TrainingSettings) -> None:
